@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,17 +50,23 @@ class Candidates:
 
     def _before(self, start: int) -> Predecessors:
         if self.pane is None or not start:
-            return Predecessors()
+            return _NOBODY
         first = start - self.pane.events
         if not self.pane.events:
             first = int(np.searchsorted(self.events.time, self.events.time[start] - self.pane.time_ms))
-        part = _cut(self.events, max(0, first), start, Predecessors())
+        part = _cut(self.events, max(0, first), start, _NOBODY)
         return Predecessors(part.type, part.time, part.identity, part.items, part.key, part.values)
 
 
+_NOBODY = Predecessors()
+
+
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
-    parts = {name: getattr(events, name)[..., start:stop] for name in ("identity", "time", "type", "values", "items", "key")}
-    return replace(events, before=before, **parts)
+    own = slice(start, stop)
+    return JudgedEvents(
+        *(events.identity[own], events.time[own], events.type[own], events.values[:, own], before),
+        *(events.items[own], events.key[own], events.period_ms, events.staying),
+    )
 
 
 class Remembering:

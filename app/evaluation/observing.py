@@ -11,7 +11,7 @@ from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperato
 from app.events.batch import EventBatch
 from app.query.plan import QUERY_STREAM, Absent, Either, Ordered, Pattern, Plan, Take
 from app.query.planning.abandoned import abandoned_plans
-from shedding.events.prefix import MOST_ITEMS
+from shedding.kernels_worth import MOST_ITEMS
 from shedding.observations import EventObservations, Shape, WindowObservations
 
 

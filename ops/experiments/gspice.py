@@ -50,6 +50,8 @@ USUAL = ("oracle", "gspice", "espice", "bl", "random")
 
 FULL = Size(10, 30_000, 4_000)  # with six types twice as many to learn from
 QUICK = Size(3, 20_000, 3_000)
+ALL_RATES = (1.02, 1.05, 1.1, 1.2, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""From nearly nothing dropped to nearly all."""
 FEW = 3
 """Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
 
@@ -176,17 +178,27 @@ def _stocks(size: Size, seed: int) -> Iterator[Stocks]:
     yield Stocks("generated", data.moved(prices, minutes, made, 0.001, seed), tuple(made), selected=False)
 
 
+def _stock_queries(one: Stocks) -> dict[str, Plan]:
+    plans = {"Q4": queries.g4(one.four), "Q5": queries.g5(one.four)}
+    return plans if one.selected else {**plans, "Q4-x2": queries.g4(one.four, 2), "Q5-x2": queries.g5(one.four, 2)}
+
+
 def e3(size: Size, seed: int) -> Iterator[Point]:
     """E3: stocks; of a recording, the seed only spreads the events of a minute. ``x2``: only moves of twice the threshold count."""
     own = {name: method("gspice", pane=PANE_STOCKS, abandoned_credit=credit) for name, credit in CREDITS.items()}
     for one in _stocks(size, seed):
-        plans = {"Q4": queries.g4(one.four), "Q5": queries.g5(one.four)}
-        if not one.selected:
-            plans |= {"Q4-x2": queries.g4(one.four, 2), "Q5-x2": queries.g5(one.four, 2)}
-        for figure, plan in plans.items():
+        for figure, plan in _stock_queries(one).items():
             more = {**shedders("prefix"), **own} if "Q5" in figure else {"gspice": own["gspice"], NO_PANE: no_pane()}
             taking_part = {**shedders(*USUAL), **more, EVERY_KEY: every_key(PANE_STOCKS), AUTO: default(own["gspice"])}
             yield from judged(one.contest(plan, seed), f"E3-{figure}-{one.name}", taking_part, RATES)
+
+
+def e3_all_rates(size: Size, seed: int) -> Iterator[Point]:
+    """Ablation of figure 7: the paper's rates are a piece of a curve on which false positives rise while few matches are lost, and fall when most are."""
+    taking_part = {**shedders("espice", "bl"), "gspice": method("gspice", pane=PANE_STOCKS), EVERY_KEY: every_key(PANE_STOCKS)}
+    for one in _stocks(size, seed):
+        for figure, plan in _stock_queries(one).items():
+            yield from judged(one.contest(plan, seed), f"E3-all-rates-{figure}-{one.name}", taking_part, ALL_RATES)
 
 
 def e4(size: Size, seed: int) -> Iterator[Point]:
@@ -274,6 +286,7 @@ EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
     "e1": e1,
     "e2": e2,
     "e3": e3,
+    "all-rates": e3_all_rates,
     "e4": e4,
     "e5": e5,
     "e6": e6,
@@ -289,9 +302,11 @@ _STOCKS = [
     *(f"E3-{query}-generated" for query in ("Q4", "Q4-x2", "Q5", "Q5-x2")),
 ]
 _OVER_RATES = [*(f"E1-{query}" for query in SYNTHETIC), *_STOCKS, "E4-POR-SUI-2019", "E4-generated", "negation"]
+_LOST_AND_WRONG = (("lost", "false negatives, %"), ("wrong", "false positives, %"))
 PLOTS = [
     *(Plot(figure, figure, _RATE) for figure in _OVER_RATES),
     *(Plot(figure, figure, _RATE, "wrong", "false positives, %") for figure in _OVER_RATES),
+    *(Plot(f"E3-all-rates-{one.removeprefix('E3-')}", one, _RATE, what, y, log=True) for one in _STOCKS for what, y in _LOST_AND_WRONG),
     *(Plot(f"E1-queue-{query}", f"{query}, virtual time", _RATE) for query in SYNTHETIC),
     Plot("E1-queue-Q1", "Q1, virtual time: greatest latency", _RATE, "latency_ms", "ms"),
     Plot("E1-capacity", "Q1 at 200 % by the operator's capacity", "events per second", log=True),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from ops.experiments.shedding_figures import Points, difference, gap_told, surely_least
+from ops.experiments.shedding_figures import Points, difference, gap_told, interval, surely_least
 from ops.experiments.shedding_verdicts import Verdict, decided, default_method, falling, rising, verdict
 
 SYNTHETIC = ("E1-Q1", "E1-Q2", "E1-Q3")
@@ -261,6 +262,31 @@ def _stocks_wrong(figure: str, humped: Sequence[str], growing: Sequence[str], *,
     return rule
 
 
+def _wrong_at_all_rates(query: str) -> Callable[[Points], Verdict]:
+    """Figure 7's ablation: where on its curve a shedder is at the paper's rates. Reproduced where the top is above both ends beyond doubt, in its shape where nothing beyond doubt falls before it or rises behind it."""
+    figure, paper = f"E3-all-rates-{query}", (120, 200)
+
+    def rule(points: Points) -> Verdict:
+        told, sure, shapes = [], [], []
+        for name in ("gspice", EVERY_KEY, "espice", "bl"):
+            xs, line = points.xs(figure, name), points.line(figure, name, "wrong")
+            top = int(np.argmax(line))
+            runs = [points.values(figure, name, x, "wrong") for x in xs]
+            sure.append(all(interval(runs[top] - end)[0] > 0 for end in (runs[0], runs[-1])))
+            steps = [interval(after - before) for before, after in pairwise(runs)]
+            turns = any(high < 0 for _, high in steps[:top]) or any(low > 0 for low, _ in steps[top:])
+            shapes.append(0 < top < len(line) - 1 and not turns)
+            rates = ", ".join(f"{points.mean(figure, name, x):.0f}" for x in paper)
+            told.append(
+                f"{name} {points.told_line(figure, name, 'wrong')}: most at {xs[top]:g} %, where {points.mean(figure, name, xs[top]):.0f} are lost ({rates} at {paper[0]}, {paper[1]} %)"
+            )
+        numbers = f"wrong at {', '.join(f'{x:g}' for x in points.xs(figure, 'gspice'))} %: " + "; ".join(told)
+        text = "false positives of every shedder rise with the rate until many matches are lost and fall then, so whether 120 to 200 % show a rise or a fall is a matter of how much is lost there"
+        return verdict(f"E3, false positives, E3-{query}, ablation: all rates", text, numbers, figures=all(sure), shape=all(shapes))
+
+    return rule
+
+
 def _soccer_wrong(figure: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         own, espice, bl = (points.line(figure, name, "wrong") for name in ("gspice", "espice", "bl"))
@@ -312,6 +338,7 @@ def gspice_verdicts(points: Points) -> list[Verdict]:
         for stream in streams
         for query in queries
     ]
+    wrong += [_wrong_at_all_rates(f"{query}-{stream}") for stream in streams for query in ("Q4", "Q4-x2", "Q5", "Q5-x2")]
     soccer = [rule(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated") for rule in (_soccer, _soccer_wrong)]
     negations = [_s6("negation"), *(_s6(f"E3-{query}-{stream}") for stream in streams for query in ("Q5", "Q5-x2"))]
     panes = [_s4_stocks(stream) for stream in streams]

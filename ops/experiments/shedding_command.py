@@ -59,10 +59,11 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
     parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
     parser.add_argument("--resume", action="store_true", help="keep the points that an earlier run wrote, if any, and run what misses")
     parser.add_argument("--seeds", type=int, help="so many streams")
-    parser.add_argument("--only", default="", help="experiments whose name contains this")
+    parser.add_argument("--only", default="", help="the experiment of this name, or all whose names contain this")
     arguments = parser.parse_args(given)
     size = paper.quick if arguments.quick else paper.full
-    taking_part = {name: partial(experiment, size) for name, experiment in paper.experiments.items() if arguments.only in name}
+    names = [arguments.only] if arguments.only in paper.experiments else [name for name in paper.experiments if arguments.only in name]
+    taking_part = {name: partial(paper.experiments[name], size) for name in names}
     if arguments.judge:
         points = read(arguments.folder, paper.name)
     else:

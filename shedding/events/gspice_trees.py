@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,33 +12,15 @@ from shedding import kernels_trees
 from shedding.candidates import JudgedEvents
 from shedding.events.features import Features, attribute_rows, learned_features, stream
 from shedding.events.judging import UtilityGate, manifest_of, present, shares_of_types, split, worth
+from shedding.forest import LARGEST, Forest, Trees, compiled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import EventObservations
 from shedding.panes import Pane
 from shedding.threshold import Ties, UtilityShares, utility_shares
 
 PANE = Pane(events=10)
-LARGEST = 3e38
-"""scikit-learn computes with 32 bits and takes no infinity."""
 _MOST_CELLS = 40_000_000
 """Numbers in the table that scikit-learn learns from; with hundreds of types, rows are left out by chance."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trees:
-    """Decision trees as arrays.
-
-    Attributes:
-        feature: int32 (nodes,), 0 the type, then the types' frequencies, then the attributes; -1 in a leaf.
-        child: int32 (nodes,), where to go when the feature is at most the content; the other way is the node after it.
-        content: float64 (nodes,), threshold, or utility in a leaf.
-        roots: int32 (trees,).
-    """
-
-    feature: NDArray[np.int32]
-    child: NDArray[np.int32]
-    content: NDArray[np.float64]
-    roots: NDArray[np.int32]
 
 
 _NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))
@@ -69,10 +50,14 @@ class GspiceTreesModel:
     shares: UtilityShares
     ties: Ties
     type_shares: NDArray[np.float64]
+    _forest: Forest = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_forest", Forest.of(self.trees))
 
     def utilities(self, events: JudgedEvents) -> NDArray[np.float64]:
         """Utility of each event, float64 (events,)."""
-        return walk(self.trees, self.pane, self.types, self.missing, events)
+        return walk(self._forest, self.pane, self.types, self.missing, events)
 
     def gate(self, drop_ratio: float) -> UtilityGate:
         """Drops this share of events, those of least utility."""
@@ -138,7 +123,7 @@ class GspiceTrees:
         missing.flags.writeable = False
         table, labels, weights = _rows(earlier, worth(earlier, self.abandoned_credit), features, missing, training.seed)
         trees = compiled(self._fitted(table, labels, weights, training.seed)) if len(labels) else _NOTHING
-        utilities = walk(trees, self.pane, features.types, missing, later.events)
+        utilities = walk(Forest.of(trees), self.pane, features.types, missing, later.events)
         manifest = manifest_of(seen, training, self.name)
         shares = shares_of_types(seen.events)
         return GspiceTreesModel(manifest, self.pane, features.types, missing, trees, utility_shares(utilities), self.ties, shares)
@@ -173,46 +158,12 @@ def gspice_forest(**settings: Any) -> GspiceTrees:
     return GspiceTrees("gspice-forest", settings.pop("trees", 10), **settings)
 
 
-def compiled(fitted: Sequence[Any], prior: float = 0.0) -> Trees:
-    """Trees of scikit-learn as arrays, with the two ways out of a node side by side.
-
-    Args:
-        fitted: the trees.
-        prior: weight of samples of value 1 that every leaf counts beside its own.
-    """
-    features, children, contents, roots, offset = [], [], [], [], 0
-    for tree in (one.tree_ for one in fitted):
-        places, order = np.zeros(tree.node_count, dtype=np.int32), [0]
-        for node in order:
-            if tree.children_left[node] >= 0:
-                places[tree.children_left[node]] = len(order)
-                order += [tree.children_left[node], tree.children_right[node]]
-        leaf, value = tree.children_left < 0, tree.value[:, 0, 0]
-        if prior:
-            value = (value * tree.weighted_n_node_samples + prior) / (tree.weighted_n_node_samples + prior)
-        features.append(np.where(leaf, -1, tree.feature)[order])
-        children.append(np.where(leaf, -1, places[tree.children_left] + offset)[order])
-        contents.append(np.where(leaf, value, tree.threshold)[order])
-        roots.append(offset)
-        offset += tree.node_count
-    trees = Trees(
-        np.concatenate(features).astype(np.int32),
-        np.concatenate(children).astype(np.int32),
-        np.concatenate(contents).astype(np.float64),
-        np.array(roots, dtype=np.int32),
-    )
-    for name in Trees.__slots__:
-        getattr(trees, name).flags.writeable = False
-    return trees
-
-
-def walk(trees: Trees, pane: Pane, types: int, missing: NDArray[np.float64], events: JudgedEvents) -> NDArray[np.float64]:
+def walk(forest: Forest, pane: Pane, types: int, missing: NDArray[np.float64], events: JudgedEvents) -> NDArray[np.float64]:
     """float64 (events,): the trees' mean answer; 0 for types below 0."""
-    utilities, row = np.empty(len(events)), np.zeros(1 + types + len(missing), dtype=np.float32)
+    utilities, row = np.empty(len(events)), np.zeros((1, 1 + types + len(missing)), dtype=np.float32)
     all_types, times, first = stream(events)
     values = attribute_rows(events, len(missing))
-    nodes = (trees.feature, trees.child, trees.content, trees.roots)
-    kernels_trees.walk(all_types, times, pane.events, pane.time_ms, first, types, values, missing, *nodes, row, utilities)
+    kernels_trees.walk(all_types, times, pane.events, pane.time_ms, first, types, values, missing, forest, row, utilities)
     return utilities
 
 

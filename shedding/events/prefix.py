@@ -20,18 +20,20 @@ Source: this project, ops/decisions/0020; the idea to judge events together with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedEvents, Mask, Predecessors
 from shedding.chain_memory import ChainMemory
-from shedding.events.gspice_trees import LARGEST, Trees, compiled, walk
+from shedding.events.features import attribute_rows
 from shedding.events.judging import manifest_of, present
-from shedding.identity import identities
+from shedding.forest import LARGEST, Forest, Trees, compiled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
+from shedding.kernels_worth import MOST_ITEMS, densities, rank_events
 from shedding.observations import EventObservations, Shape
 from shedding.panes import Pane
 from shedding.threshold import UtilityShares, utility_shares
@@ -43,16 +45,8 @@ _LEAST_USEFUL = 2
 _GRID = 257
 """Thresholds at which the share of dropped events is measured."""
 _CLASSES = 4
-STAYS = float(_CLASSES)
-"""Rank of an event that reaches every threshold, whatever its class is."""
-MOST_ITEMS = 48
-"""Items of a pattern; with an event's type they make one 64-bit number."""
-_RANGE = float(1 << 53)
-_PARTS = 16
 _MANY_PARTITIONS = 100
 """So many partitions fall evenly enough into the parts."""
-_BELOW_ONE = 1.0 - 2.0**-40
-"""1, 2 or 3 more than it is still below 2, 3 or 4."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,19 +58,27 @@ class Worth:
         order: int32 (groups,), place of the group among all of them by mean worth: the first feature of the tree.
         missing: float64 (attributes,), what stands for an attribute that the event lacks.
         tree: a regression tree over place and attributes.
+        forest: the same, ready to be walked.
     """
 
     groups: NDArray[np.uint64]
     order: NDArray[np.int32]
     missing: NDArray[np.float64]
     tree: Trees
+    forest: Forest = field(init=False)
 
-    def of(self, events: JudgedEvents) -> NDArray[np.float64]:
-        """float64 (events,)."""
-        groups = _groups(events.items, events.type)
-        at = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
-        place = np.where(self.groups[at] == groups, self.order[at], 0).astype(np.int32)
-        return walk(self.tree, Pane(events=1), 0, self.missing, JudgedEvents(events.identity, events.time, place, events.values))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forest", Forest.of(self.tree))
+
+    def per_saved(self, events: JudgedEvents, saved: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (events,): worth over how many events go with each; ``saved`` as `_saved` has it."""
+        found, values = np.empty(len(events)), attribute_rows(events, len(self.missing))
+        densities(events.items, events.type, values, *self.known(saved), found)
+        return found
+
+    def known(self, saved: NDArray[np.float64]) -> tuple[Any, ...]:
+        """As `shedding.kernels_worth` takes it."""
+        return self.groups, self.order, self.missing, self.forest, saved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,19 +121,22 @@ class PrefixModel:
             return PrefixGate(self, threshold)
         return PrefixGate(self, max(threshold, _LEAST_USEFUL + _CLASSES / _GRID), 1 - (1 - drop_ratio) / (1 - by_worth))
 
-    def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
-        """float64 (events,), in [0, 1): worth per event saved among all that can be some item, ties by identity."""
-        chance = self.chance(events)
-        rank = _rank(self.shares, self.worth.of(events) / _saved(events.items, self.shape), chance)
-        return np.where(events.items == 0, np.minimum(chance, _BELOW_ONE), rank)
+    def ranks(self, events: JudgedEvents, thinned: float = 0.0) -> NDArray[np.float64]:
+        """Where events lie among all that can be some item, by worth per event saved.
 
-    def chance(self, events: JudgedEvents, *, again: bool = False) -> NDArray[np.float64]:
-        """float64 (events,), in [0, 1): what decides among events of equal worth; ``again``: one that knows nothing of it. Partitions go as a whole where there are many of them."""
-        seed = self.manifest.seed + again
-        own = _chance(events.identity, seed)
-        if not self.by_partition or not len(events.key):
-            return own
-        return (np.floor(_PARTS * _chance(events.key, seed)) + own) / _PARTS
+        Args:
+            events: whose items are known.
+            thinned: share of them that chance takes, whatever they are worth.
+
+        Returns:
+            float64 (events,), in [0, 1), ties by lot, which partitions win or lose as a whole where there are many of them; 0 of those that chance takes; `shedding.kernels_worth.STAYS` of those
+            that must stay.
+        """
+        ranks, known, shares = np.empty(len(events)), self.worth.known(_saved(self.shape.needs)), self.shares
+        own = (events.identity, events.key, events.items, events.type, attribute_rows(events, len(self.worth.missing)))
+        in_force = (self.manifest.seed, self.by_partition, thinned, events.staying)
+        rank_events(*own, *known, shares.utility, shares.cumulative, *in_force, ranks)
+        return ranks
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -162,11 +167,8 @@ class PrefixGate:
     thinned: float = 0.0
 
     def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
-        """float64 (events,), in [0, 1): what events are worth, see `PrefixModel.ranks`; nothing, where chance takes them; `STAYS` of those that must."""
-        ranks = self.model.ranks(events)
-        if self.thinned > 0:
-            ranks = np.where(self.model.chance(events, again=True) < self.thinned, 0.0, ranks)
-        return np.where(events.items & np.uint64(events.staying), STAYS, ranks) if events.staying else ranks
+        """float64 (events,), see `PrefixModel.ranks`."""
+        return self.model.ranks(events, self.thinned)
 
     def keep(self, candidates: JudgedEvents) -> Mask:
         """Keeps chains of sufficient worth."""
@@ -201,7 +203,7 @@ class Prefix:
         events, shape = observed.events, observed.shape
         worth = self._learned(events, observed.weight, training.seed)
         some = events.items != 0
-        density = (worth.of(events) / _saved(events.items, shape))[some]
+        density = worth.per_saved(events, _saved(shape.needs))[some]
         shares = utility_shares(density if len(density) else np.zeros(1))
         known = manifest_of(observed, training, self.name)
         model = PrefixModel(known, shape, worth, shares, _many(events.key), np.zeros(2), 1 - float(some.mean()))
@@ -236,47 +238,21 @@ def _many(key: NDArray[np.uint64]) -> bool:
     return len(np.unique(key)) >= _MANY_PARTITIONS
 
 
-def _rank(shares: UtilityShares, worth: NDArray[np.float64], chance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where an event lies among those of its class, by worth: [0, 1)."""
-    at = np.searchsorted(shares.utility, worth)
-    low = np.concatenate([np.zeros(1), shares.cumulative])
-    inside = at < len(shares.utility)
-    here = np.minimum(at, len(shares.utility) - 1)
-    known = inside & (shares.utility[here] == worth)
-    return np.minimum(np.where(known, low[here] + (shares.cumulative[here] - low[here]) * chance, low[at]), _BELOW_ONE)
-
-
-def _saved(items: NDArray[np.uint64], shape: Shape) -> NDArray[np.float64]:
-    """float64 (events,), 1 or more: how many events of a match need not be kept when this one goes: it, and those that would follow it."""
-    length, savings = _savings(shape.needs)
-    saved = np.full(len(items), float(length))
-    for bit, saving in savings:
-        saved[items & bit != 0] = saving
-    return saved
-
-
 @lru_cache(maxsize=1024)
-def _savings(needs: tuple[int, ...]) -> tuple[int, list[tuple[np.uint64, int]]]:
-    """How many items follow each other, and by item's bit how many events go with its own; the least last, which decides. Remembered: it took longer than a small batch of events."""
+def _saved(needs: tuple[int, ...]) -> NDArray[np.float64]:
+    """float64 (items + 1,), 1 or more: how many events of a match need not be kept when an event of that item goes: it, and those that would follow it; behind them, the length of a match."""
     depth = [0] * len(needs)
     for item, before in enumerate(needs):
         depth[item] = 0 if before < 0 else depth[before] + 1
     length = max(depth) + 1
-    return length, [(np.uint64(1 << item), length - depth[item]) for item in np.argsort(depth, kind="stable").tolist()]
-
-
-_ITEMS = np.uint64((1 << MOST_ITEMS) - 1)
+    saved = np.array([*(length - one for one in depth), length], dtype=np.float64)
+    saved.flags.writeable = False
+    return saved
 
 
 def _groups(items: NDArray[np.uint64], types: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Items (48 of them) and type (the lowest 16 bits) as one number."""
-    return (items & _ITEMS) | (types.astype(np.int64).astype(np.uint64) << np.uint64(MOST_ITEMS))
-
-
-def _chance(identity: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
-    """float64 (events,), in [0, 1), from the identity and the seed."""
-    mixed = identities(identity.view(np.int64), np.full(len(identity), seed, np.int64))
-    return (mixed >> np.uint64(11)).astype(np.float64) / _RANGE
+    """As `shedding.kernels_worth.group_of`."""
+    return (items & np.uint64((1 << MOST_ITEMS) - 1)) | (types.astype(np.int64).astype(np.uint64) << np.uint64(MOST_ITEMS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches
-from shedding.events.gspice_trees import Trees
+from shedding.forest import Forest, Trees
 from shedding.identity import shuffled
 from shedding.interface import Arrays
 from shedding.observations import Succession
-from shedding.partial_matches.forest import Forest
 from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
-from shedding.partial_matches.kernels_forest import just_worth
+from shedding.partial_matches.kernels_outlook import just_worth
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches
-from shedding.events.gspice_trees import Trees
-from shedding.partial_matches.forest import Forest
-from shedding.partial_matches.kernels_forest import fill_rows, mean_of_leaves
+from shedding.forest import Forest, Trees
+from shedding.kernels_forest import mean_of_leaves
+from shedding.partial_matches.kernels_outlook import fill_rows
 
 
 def rows_of(known: Sequence[NDArray[Any]], matches: JudgedMatches, values: int) -> NDArray[np.float32]:

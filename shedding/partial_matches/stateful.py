@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches, Mask
-from shedding.events.gspice_trees import Trees, compiled
+from shedding.forest import Forest, Trees, compiled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.branching import BranchingOutlook, learned
-from shedding.partial_matches.forest import Forest
 from shedding.partial_matches.forest_rows import always, rows_of, told_values, types_of
-from shedding.partial_matches.kernels_forest import mend
+from shedding.partial_matches.kernels_outlook import mend
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
 from shedding.partial_matches.selection import all_but_share, price_at, prices_that_leave

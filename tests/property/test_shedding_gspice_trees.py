@@ -10,7 +10,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from shedding.candidates import JudgedEvents
-from shedding.events.gspice_trees import GspiceTreesModel, Trees, compiled
+from shedding.events.gspice_trees import GspiceTreesModel
+from shedding.forest import Trees, compiled
 from shedding.identity import identities
 from shedding.interface import Training
 from shedding.observations import EventObservations

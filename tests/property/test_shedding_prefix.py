@@ -1,16 +1,23 @@
-"""The kernel of `prefix` decides as its definition does."""
+"""The kernels of `prefix` rank and decide as its definition does."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shedding.candidates import JudgedEvents
 from shedding.chain_memory import ChainMemory
+from shedding.events.prefix import PrefixModel
+from shedding.identity import identities
+from shedding.interface import Training
 from shedding.observations import Shape
+from shedding.registry import method
+from tests.conformance.shedding_cases import event_observations, event_parts, some_events
 from tests.naive.shedding_prefix import Arrival, kept_events
 
 SHAPES = (
@@ -72,3 +79,47 @@ def test_partitions_that_are_over_are_forgotten() -> None:
         ).all()
         memory.pass_to(begin + 95)
     assert len(memory.arrays()["keys"]) == 14, "those of a window before the last place that was passed, and those behind it"
+
+
+def lots(numbers: np.ndarray, seed: int) -> np.ndarray:
+    return (identities(numbers.view(np.int64), np.full(len(numbers), seed)) >> np.uint64(11)) / 2.0**53
+
+
+def rank_of(model: PrefixModel, events: JudgedEvents, k: int, lot: float) -> float:
+    """From the definition: the share of learned events whose worth per event saved is less, and by lot a part of those with the same."""
+    items, worth, needs = int(events.items[k]), model.worth, model.shape.needs
+    depth = [0] * len(needs)
+    for item, before in enumerate(needs):
+        depth[item] = 0 if before < 0 else depth[before] + 1
+    if not items:
+        return lot
+    places = dict(zip(worth.groups.tolist(), worth.order.tolist(), strict=True))
+    known = [np.float32(places.get(items | int(events.type[k]) << 48, 0))]
+    known += [np.float32(m if np.isnan(v) else v) for m, v in zip(worth.missing, events.values[:, k], strict=True)]
+    node = 0
+    while worth.tree.feature[node] >= 0:
+        node = worth.tree.child[node] + (known[worth.tree.feature[node]] > worth.tree.content[node])
+    saved = min(max(depth) + 1 - depth[item] for item in range(len(needs)) if items >> item & 1)
+    density = worth.tree.content[node] / saved
+    below = max([0.0, *model.shares.cumulative[model.shares.utility < density]])
+    upto = max([0.0, *model.shares.cumulative[model.shares.utility <= density]])
+    return below + (upto - below) * lot
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**31), thinned=st.sampled_from([0.0, 0.3]), staying=st.sampled_from([0, 0b10]), by_partition=st.booleans())
+def test_events_rank_as_defined(*, seed: int, thinned: float, staying: int, by_partition: bool) -> None:
+    model = method("prefix", leaf_events=10).train(event_observations(seed % 7), Training(seed=seed))
+    assert isinstance(model, PrefixModel)
+    model, events = replace(model, by_partition=by_partition), event_parts(some_events(seed))[2]
+    chance = np.random.default_rng(seed)
+    several = chance.choice(np.array([0, 1, 2, 4, 3, 6, 7], np.uint64), len(events))
+    events = replace(events, items=several, staying=staying, key=events.key if seed % 3 else np.zeros(0, np.uint64))
+    first, second = lots(events.identity, seed), lots(events.identity, seed + 1)
+    if by_partition and len(events.key):
+        first, second = ((np.floor(16 * lots(events.key, at)) + own) / 16 for at, own in ((seed, first), (seed + 1, second)))
+    expected = [rank_of(model, events, k, first[k]) for k in range(len(events))]
+    expected = np.where(second < thinned, 0.0, np.minimum(expected, 1 - 2.0**-40))
+    expected = np.where(several & np.uint64(staying), 4.0, expected)
+    np.testing.assert_array_equal(model.ranks(events, thinned), expected)
+    assert len(set(model.worth.per_saved(events, np.ones(4)).tolist())) > 3

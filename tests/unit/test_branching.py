@@ -27,13 +27,12 @@ from app.owners.endings import Judge
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of
 from shedding.candidates import JudgedMatches
-from shedding.events.gspice_trees import Trees, compiled
+from shedding.forest import Forest, Trees, compiled
 from shedding.interface import Manifest
 from shedding.observations import Succession
 from shedding.partial_matches.branching import Learning, lineages
-from shedding.partial_matches.forest import Forest
 from shedding.partial_matches.forest_rows import always, asked, rows_of
-from shedding.partial_matches.kernels_forest import just_worth
+from shedding.partial_matches.kernels_outlook import just_worth
 from shedding.partial_matches.pspice import UtilityTable
 from shedding.partial_matches.stateful import Outlook, StatefulGate
 from shedding.registry import method

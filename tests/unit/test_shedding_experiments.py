@@ -243,6 +243,15 @@ def test_verdicts_on_gspice_can_fail() -> None:
     assert (s5(900), s5(1100)) == ("reproduced", "not reproduced")
 
 
+def test_false_positives_at_all_rates_are_a_hill_or_are_not() -> None:
+    def hill(wrong: list[float]) -> str:
+        lines = dict.fromkeys(("gspice", "gspice, every key", "espice", "bl"), wrong)
+        points = quality({"E3-all-rates-Q5-generated": lines}, [102, 120, 140, 200, 1000], "wrong")
+        return status(gspice_verdicts(Points(points)), "E3, false positives, E3-Q5-generated, ablation: all rates")
+
+    assert [hill([0, 5, 9, 4, 0]), hill([0, 2, 4, 6, 9]), hill([0, 5, 2, 9, 0])] == ["reproduced", "not reproduced", "not reproduced"]
+
+
 def test_verdicts_on_pspice_can_fail() -> None:
     def s7(own: list[float]) -> str:
         lines = {"match probability": [10, 40, 90], "pspice": own, "pm-random": [30, 35, 40], "e-bl, by window": [65, 40, 15]}

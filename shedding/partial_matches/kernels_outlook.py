@@ -1,4 +1,4 @@
-"""Kernels that ask forests: of `shedding.partial_matches.stateful` and `branching`."""
+"""Kernels that ask forests about partial matches: of `shedding.partial_matches.stateful` and `branching`."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
@@ -6,43 +6,20 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from shedding.forest import LARGEST
 from shedding.kernel import kernel
-from shedding.partial_matches.forest import Forest
+from shedding.kernels_forest import FOREST, ROWS, mean_of
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
-_NODES = types.uint32[::1]
-_FOREST = types.NamedTuple([_NODES, _NODES, types.float64[::1], types.float64[::1], _NODES, _NODES], Forest)
-_ROWS = types.Array(types.float32, 2, "C", readonly=True)
 _ROWS_OUT = types.float32[:, ::1]
 _VALUES = types.Array(types.float64, 2, "A", readonly=True)
 
-LARGEST = 3e38
-"""scikit-learn computes with 32 bits and takes no infinity."""
 ABSENT = -LARGEST
 """Stands for an attribute that a partial match lacks: trees split it off."""
 
 
-@kernel(types.float64(_ROWS, types.int64, _FOREST, types.int64, types.int64))
-def mean_of(rows, row, forest, begin, end):
-    """The mean of the leaves of some trees for one row."""
-    total = 0.0
-    for tree in range(begin, end):
-        node = np.uint64(forest.roots[tree])
-        for _ in range(forest.depth[tree]):
-            node = np.uint64(forest.child[node]) + np.uint64(rows[row, np.uint64(forest.feature[node])] > forest.threshold[node])
-        total += forest.value[node]
-    return total / (end - begin)
-
-
-@kernel(types.void(_ROWS, _FOREST, types.float64[::1]))
-def mean_of_leaves(rows, forest, found):
-    """The mean of all trees' leaves for each row."""
-    for row in range(len(rows)):
-        found[row] = mean_of(rows, row, forest, 0, len(forest.roots))
-
-
-@kernel(types.void(_ROWS, _INT32, _FOREST, _INT32, _FLOAT64, types.float64[::1]))
+@kernel(types.void(ROWS, _INT32, FOREST, _INT32, _FLOAT64, types.float64[::1]))
 def just_worth(rows, kind, forest, starts, prices, found):
     """Where rates, which fall with the price, meet it; as in `shedding.partial_matches.branching.BranchingOutlook`. The first price is 0."""
     kinds = (len(starts) - 1) // len(prices)
@@ -81,7 +58,7 @@ def fill_rows(values, begin, rows):
             rows[row, begin + column] = as_told(values[column, row])
 
 
-@kernel(types.void(_INT32, _INT32, _FLOAT64, _INT32, _VALUES, _FOREST, _FOREST, types.float64, types.float64[::1]))
+@kernel(types.void(_INT32, _INT32, _FLOAT64, _INT32, _VALUES, FOREST, FOREST, types.float64, types.float64[::1]))
 def mend(query, state, remaining, kind, values, gain, cost, least, utilities):
     """Multiplies utilities by what the trees for gains say over what those for costs do, at least ``least``. What they ask for is in the order of `Outlook.rows`, filled in here: to make its table first costs a tenth of a look."""
     rows = np.empty((1, 4 + len(values)), np.float32)
