@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from shedding.kernel import kernel
 from shedding.kernels import mixed
@@ -27,28 +27,28 @@ STAYS = 4.0
 """Rank of an event that reaches every threshold, whatever its class is."""
 
 
-@kernel(types.uint64(types.uint64, types.int32))
+@njit(inline="always")
 def group_of(items, type_):
     """Items (48 of them) and type (the lowest 16 bits) as one number."""
     return (items & _ITEMS) | (np.uint64(type_) << np.uint64(MOST_ITEMS))
 
 
-@kernel(types.float64(types.uint64, types.int64))
+@njit(inline="always")
 def chance_of(identity, seed):
     """In [0, 1), from the identity and the seed."""
     return np.float64(mixed(mixed(np.uint64(0), identity), np.uint64(seed)) >> np.uint64(11)) / _RANGE
 
 
-@kernel(types.float64(types.uint64, types.uint64, types.int64, types.boolean))
+@njit(inline="always")
 def lot_of(identity, key, seed, by_partition):
     """The same; where it goes by partitions, these are drawn first."""
     own = chance_of(identity, seed)
     return (np.floor(_PARTS * chance_of(key, seed)) + own) / _PARTS if by_partition else own
 
 
-@kernel(types.float64(types.uint64, types.int32, _VALUES, types.int64, *_KNOWN, types.float32[:, ::1]))
+@njit(inline="always")
 def worth_per_saved(items, type_, values, k, groups, order, missing, forest, saved, row):
-    """What the ``k``-th event is worth by what the tree says, over how many events need not be kept when it goes.
+    """What the ``k``-th event is worth by what the tree says, over how many events need not be kept when it goes. Inlined, as all of these are: handing over eight arrays takes as long as all of it.
 
     Args:
         items: that it can be, as bits.
