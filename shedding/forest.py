@@ -18,9 +18,9 @@ class Trees:
     """Decision trees as arrays.
 
     Attributes:
-        feature: int32 (nodes,), 0 the type, then the types' frequencies, then the attributes; -1 in a leaf.
+        feature: int32 (nodes,), number of the feature that is asked for; -1 in a leaf.
         child: int32 (nodes,), where to go when the feature is at most the content; the other way is the node after it.
-        content: float64 (nodes,), threshold, or utility in a leaf.
+        content: float64 (nodes,), threshold, or the answer in a leaf.
         roots: int32 (trees,).
     """
 

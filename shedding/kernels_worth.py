@@ -23,7 +23,9 @@ _RANGE = float(1 << 53)
 _PARTS = 16
 BELOW_ONE = 1.0 - 2.0**-40
 """1, 2 or 3 more than it is still below 2, 3 or 4."""
-STAYS = 4.0
+CLASSES = 4
+"""Of events, see `shedding.kernels_prefix.keep_chains`."""
+STAYS = float(CLASSES)
 """Rank of an event that reaches every threshold, whatever its class is."""
 
 
@@ -31,6 +33,13 @@ STAYS = 4.0
 def group_of(items, type_):
     """Items (48 of them) and type (the lowest 16 bits) as one number."""
     return (items & _ITEMS) | (np.uint64(type_) << np.uint64(MOST_ITEMS))
+
+
+@kernel(types.void(_UINT64, _INT32, types.uint64[::1]))
+def groups_of(items, types_, found):
+    """`group_of` each event."""
+    for k in range(len(items)):
+        found[k] = group_of(items[k], types_[k])
 
 
 @njit(inline="always")

@@ -14,6 +14,8 @@ from shedding.interface import Ranking
 from shedding.observations import Shape
 from shedding.panes import Pane
 
+_NOBODY = Predecessors()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
@@ -56,9 +58,6 @@ class Candidates:
             first = int(np.searchsorted(self.events.time, self.events.time[start] - self.pane.time_ms))
         part = _cut(self.events, max(0, first), start, _NOBODY)
         return Predecessors(part.type, part.time, part.identity, part.items, part.key, part.values)
-
-
-_NOBODY = Predecessors()
 
 
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:

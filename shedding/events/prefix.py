@@ -33,7 +33,7 @@ from shedding.events.features import attribute_rows
 from shedding.events.judging import manifest_of, present
 from shedding.forest import LARGEST, Forest, Trees, compiled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
-from shedding.kernels_worth import MOST_ITEMS, densities, rank_events
+from shedding.kernels_worth import CLASSES, densities, groups_of, rank_events
 from shedding.observations import EventObservations, Shape
 from shedding.panes import Pane
 from shedding.threshold import UtilityShares, utility_shares
@@ -44,7 +44,6 @@ _LEAST_USEFUL = 2
 """Class of events that extend something, see `shedding.kernels_prefix.keep_chains`."""
 _GRID = 257
 """Thresholds at which the share of dropped events is measured."""
-_CLASSES = 4
 _MANY_PARTITIONS = 100
 """So many partitions fall evenly enough into the parts."""
 
@@ -113,13 +112,13 @@ class PrefixModel:
         if drop_ratio <= 0:
             return PrefixGate(self, 0.0)
         if drop_ratio >= 1:
-            return PrefixGate(self, float(_CLASSES))
-        thresholds = np.linspace(0, _CLASSES, len(self.dropped))
+            return PrefixGate(self, float(CLASSES))
+        thresholds = np.linspace(0, CLASSES, len(self.dropped))
         by_worth = max(self.no_item + CHANCE_FROM * (1 - self.no_item), float(np.interp(_LEAST_USEFUL, thresholds, self.dropped)))
         threshold = float(np.interp(min(drop_ratio, by_worth), self.dropped, thresholds))
         if drop_ratio <= by_worth:
             return PrefixGate(self, threshold)
-        return PrefixGate(self, max(threshold, _LEAST_USEFUL + _CLASSES / _GRID), 1 - (1 - drop_ratio) / (1 - by_worth))
+        return PrefixGate(self, max(threshold, _LEAST_USEFUL + CLASSES / _GRID), 1 - (1 - drop_ratio) / (1 - by_worth))
 
     def ranks(self, events: JudgedEvents, thinned: float = 0.0) -> NDArray[np.float64]:
         """Where events lie among all that can be some item, by worth per event saved.
@@ -208,7 +207,7 @@ class Prefix:
         known = manifest_of(observed, training, self.name)
         model = PrefixModel(known, shape, worth, shares, _many(events.key), np.zeros(2), 1 - float(some.mean()))
         chains = _Chains.of(PrefixGate(model, 0.0), events)
-        dropped = [1.0 - float(chains.kept(shape, float(threshold)).mean()) for threshold in np.linspace(0, _CLASSES, _GRID)]
+        dropped = [1.0 - float(chains.kept(shape, float(threshold)).mean()) for threshold in np.linspace(0, CLASSES, _GRID)]
         dropped[0], dropped[-1] = 0.0, 1.0
         return replace(model, dropped=np.maximum.accumulate(dropped))
 
@@ -224,7 +223,9 @@ class Prefix:
     def _learned(self, events: JudgedEvents, worth: NDArray[np.float64], seed: int) -> Worth:
         from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - a second, which models in use do not need
 
-        groups, own, counts = np.unique(_groups(events.items, events.type), return_inverse=True, return_counts=True)
+        group = np.empty(len(events), np.uint64)
+        groups_of(events.items, events.type, group)
+        groups, own, counts = np.unique(group, return_inverse=True, return_counts=True)
         order = np.argsort(np.argsort(np.bincount(own, weights=worth) / counts, kind="stable")).astype(np.int32)
         known = np.clip(np.where(np.isnan(events.values), np.inf, events.values), -LARGEST, LARGEST)
         missing = np.where((least := known.min(axis=1, initial=LARGEST)) == LARGEST, 0.0, least) - 1
@@ -248,11 +249,6 @@ def _saved(needs: tuple[int, ...]) -> NDArray[np.float64]:
     saved = np.array([*(length - one for one in depth), length], dtype=np.float64)
     saved.flags.writeable = False
     return saved
-
-
-def _groups(items: NDArray[np.uint64], types: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """As `shedding.kernels_worth.group_of`."""
-    return (items & np.uint64((1 << MOST_ITEMS) - 1)) | (types.astype(np.int64).astype(np.uint64) << np.uint64(MOST_ITEMS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
