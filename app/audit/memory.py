@@ -107,6 +107,11 @@ class Memory:
         return self.shed_before_ms > NEVER or any(piece.kind == "shed" for piece in self._pieces)
 
     @property
+    def last_ms(self) -> int:
+        """The greatest time of an event that is known to be fed or shed, or a later one where not all are remembered."""
+        return max([self.whole_from_ms - 1, *(piece.last_ms for piece in self._pieces)])
+
+    @property
     def last_shed_ms(self) -> int:
         """The greatest time of an event that is known to be shed."""
         return max([self.shed_before_ms - 1, *(piece.last_ms for piece in self._pieces if piece.kind != "fed")])

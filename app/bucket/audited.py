@@ -158,17 +158,19 @@ class GroupAudit:
         return judged
 
     def go_on(self, other: GroupAudit | None, *, same_bits: bool) -> None:
-        """Takes over what the group's audit under another catalog remembers, if its bits mean the same."""
-        if other is not None:
+        """Takes over what the group's audit under another catalog remembers; if its bits mean something else, what `forgotten` tells of it."""
+        if other is None:
+            self.memory.blind = True
+            return
+        blind = other.memory.blind or self.reach_ms > other.reach_ms  # what is remembered does not reach back so far
+        if same_bits:
             self._take_endings(other.endings())
-        if other is not None and same_bits:
             self.memory = other.memory
             self.memory.hold(self._most_bytes)
-            self.memory.blind |= self.reach_ms > other.reach_ms  # what is remembered does not reach back so far
-            return
-        self.memory.blind = True
-        if other is not None:
-            self.memory.shed_unknown(other.memory.last_shed_ms)
+        else:
+            self.memory.begin(other.memory.last_ms + 1)
+            self.memory.shed_unknown(max([other.memory.last_shed_ms, *(before - 1 for before in other.endings().values())]))
+        self.memory.blind = blind
 
     def begin(self, at_ms: int) -> None:
         """All that engines hold and that was never seen here is before this time."""

@@ -1,5 +1,7 @@
 """Matching scales out: four owners do the work of one, each a part of it, and nothing is fed twice."""
 
+from statistics import median
+
 import pytest
 
 from ops.bench.scale import ONE, scale
@@ -25,8 +27,8 @@ def test_four_executors_match_at_the_cost_of_one(tmp_path):
 
 
 def cost_ratio(rounds):
-    """Processor time per event of four owners by that of one: a neighbour only adds to what processors do, so the least of the looks counts."""
-    return least(rounds, SHAPE, "cpu_us_per_event") / least(rounds, ONE, "cpu_us_per_event")
+    """Processor time per event of four owners by that of one, of the middle pair: who runs beside both takes up to 1.7 times as long for the same, whatever it is."""
+    return median(one["cpu_ratio"][SHAPE] for one in rounds)
 
 
 def memory_ratio(rounds):
