@@ -40,8 +40,8 @@ class Manifest:
         first_ms: time of the first of them; 0 without time.
         last_ms: time of the last of them.
         libraries: versions of Python and libraries that made it.
-        candidates: share of those events of the training stream that the query can use which was dropped, at drop ratios from 0 to 1 in even
-            steps; empty: not measured.
+        candidates: share of those events of the training stream that the query can use which was dropped, at drop ratios from 0 to 1; empty: not measured.
+        ratios: these drop ratios, ascending; empty: in even steps, as versions before had them.
         window_events: events of the training stream in a window of the query, the mean where it is in time; 0: not measured.
     """
 
@@ -53,6 +53,7 @@ class Manifest:
     last_ms: int = 0
     libraries: tuple[tuple[str, str], ...] = ()
     candidates: tuple[float, ...] = ()
+    ratios: tuple[float, ...] = ()
     window_events: float = 0.0
 
     def as_json(self) -> Json:
@@ -66,8 +67,8 @@ class Manifest:
         Raises:
             TypeError, ValueError, KeyError: it is none.
         """
-        libraries, candidates = tuple(sorted(fields["libraries"].items())), tuple(fields.get("candidates", ()))
-        return Manifest(**{**fields, "libraries": libraries, "candidates": candidates})
+        measured = {name: tuple(fields.get(name, ())) for name in ("candidates", "ratios")}
+        return Manifest(**{**fields, "libraries": tuple(sorted(fields["libraries"].items())), **measured})
 
     def ratio_for(self, of_candidates: float) -> float:
         """The drop ratio at which this share of the query's candidates is dropped; as asked where that was not measured.
@@ -77,10 +78,13 @@ class Manifest:
 
         >>> Manifest("gspice", candidates=(0.0, 0.0, 0.5, 1.0)).ratio_for(0.25)
         0.5
+        >>> Manifest("gspice", candidates=(0.0, 0.0, 1.0), ratios=(0.0, 0.98, 1.0)).ratio_for(0.25)
+        0.985
         """
         if not self.candidates:
             return of_candidates
-        return float(np.interp(of_candidates, self.candidates, np.linspace(0.0, 1.0, len(self.candidates))))
+        ratios = self.ratios or np.linspace(0.0, 1.0, len(self.candidates))
+        return float(np.interp(of_candidates, self.candidates, ratios))
 
 
 @dataclass(frozen=True, slots=True)

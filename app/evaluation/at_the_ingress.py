@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.calibration import kept_events
+from app.evaluation.calibration import keeping
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
 from shedding.candidates import JudgedEvents, Mask
@@ -48,7 +48,7 @@ class JudgedBatch:
         kept = np.empty(len(self._batch), dtype=np.bool_)
         for rows, batch in self._by_partition if entry.panes else [(self._order, self._in_order)]:
             events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
-            kept[rows] = kept_events(gate, features.plan, events, entry.level)
+            kept[rows] = keeping(features.plan, events, entry.level)(gate)
         return kept
 
     @cached_property

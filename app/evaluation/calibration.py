@@ -6,6 +6,7 @@ application knows the time that is left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from app.bucket.recording import rows_between
 from app.evaluation.features import Features
 from app.evaluation.operator import candidate_items, protected_events
 from app.evaluation.partial_matches import MatchOperator
+from app.evaluation.shares import measured_shares
 from app.evaluation.windows import without_counting
 from app.events.batch import EventBatch
 from app.query.plan import Plan
@@ -23,20 +25,20 @@ from shedding.interface import Gate, Level, Model
 from shedding.registry import METHODS
 from shedding.windows import kept_anywhere
 
-STEPS = 32
-_SHARE = 0.2
+LATE = 0.2
 """The end of the recording, on which gSPICE measures its thresholds as well: utilities of events that were not learned from."""
 _MOST = 200_000
 """Events; a forest takes half a microsecond for each, at every step."""
 
 
-def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
+def calibrated(model: Model[Any], plan: Plan, batch: EventBatch, share: float = LATE) -> Model[Any]:
     """The model with `Manifest.candidates` or `Manifest.window_events` measured.
 
     Args:
-        model: learned from ``batch``; a dataclass, as all of them are.
+        model: a dataclass, as all of them are.
         plan: the query.
         batch: in total order.
+        share: of the batch, its end, that is measured on; all of it where the model has not learned from it.
     """
     known: Any = model
     level = METHODS[model.manifest.method].level
@@ -45,30 +47,29 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
         return timed
     if level == "events per partial match":
         return model  # speaks of what it is asked about
-    count = min(_MOST, max(1, int(len(batch) * _SHARE)), len(batch))
+    count = min(_MOST, max(1, int(len(batch) * share)), len(batch))
     late = rows_between(batch, len(batch) - count, len(batch))
     candidate = candidate_items(plan, late) != 0
     if not candidate.any():
         return model
-    events = Features.of(plan).judged(late)
+    stays = protected_events(plan, late)
     try:
-        kept = [kept_events(model.gate(float(ratio)), plan, events, level) for ratio in np.linspace(0, 1, STEPS + 1)]
+        kept = keeping(plan, Features.of(plan).judged(late), level)
     except ValueError:
         return model  # windows in events: not for the application
-    stays = protected_events(plan, late)
-    dropped = [1.0 - float((one | stays)[candidate].mean()) for one in kept]
-    shares = tuple(np.round(np.maximum.accumulate(dropped), 6).tolist())
-    measured: Model[Any] = replace(known, manifest=replace(model.manifest, candidates=shares))
+    ratios, shares = measured_shares(lambda ratio: 1.0 - float((kept(model.gate(ratio)) | stays)[candidate].mean()))
+    found = replace(model.manifest, candidates=tuple(np.round(shares, 6).tolist()), ratios=tuple(np.round(ratios, 6).tolist()))
+    measured: Model[Any] = replace(known, manifest=found)
     return measured
 
 
-def kept_events(gate: Gate[Any], plan: Plan, events: JudgedEvents, level: Level) -> Mask:
-    """Bool (events,): those that stay where only whole events can go: of pairs of an event and a window those that stay in one of their windows.
+def keeping(plan: Plan, events: JudgedEvents, level: Level) -> Callable[[Gate[Any]], Mask]:
+    """Gate → bool (events,), those that stay where only whole events can go: of pairs of an event and a window those that stay in one of their windows.
 
     Raises:
         ValueError: see `app.evaluation.windows.without_counting`.
     """
     if level == "events":
-        return gate.keep(events)
+        return lambda gate: gate.keep(events)
     pairs = without_counting(plan, events)
-    return kept_anywhere(pairs, gate.keep(pairs))
+    return lambda gate: kept_anywhere(pairs, gate.keep(pairs))

@@ -220,6 +220,15 @@ class Contest:
         """
         return Quality.of(self.truth, self._answer(kept | self._protected))
 
+    def work_s(self, kept: NDArray[np.bool_]) -> float:
+        """What the query's engine takes for these events, and those that must not be dropped; see `Operator.work_s`.
+
+        Args:
+            kept: as of `quality_of`.
+        """
+        staying = kept | self._protected
+        return self._windowed.work_s(staying[self._windows.event]) if windowed(self.plan) else self._plain.work_s(staying)
+
     def train(self, method: Method[Any]) -> Model[Any]:
         """A model learned from the learning recording.
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from time import thread_time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
+from app.bucket.hold import FOREVER
 from app.bucket.identity import opener_windows
 from app.bucket.ingress import Gate
-from app.bucket.matching import Found
-from app.bucket.recording import match_sorted
+from app.bucket.matching import Found, GroupMatching
+from app.bucket.recording import match_sorted, slices
+from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Catalog, Plan
@@ -77,6 +81,30 @@ class Operator:
     def found(self, kept: NDArray[np.bool_] | None = None) -> Sequence[Found]:
         """The same as matches, step by step."""
         return match_sorted(self._catalog, self.batch, None if kept is None else self._gate(kept)).found
+
+    def work_s(self, kept: NDArray[np.bool_] | None = None) -> float:
+        """Seconds of the processor that the query's engine takes when only some events are let through: what the application counts as the query's cost. To select events, and to compare what was found, is no part of it.
+
+        Args:
+            kept: as of `run`.
+        """
+        groups = [GroupMatching(self._catalog, group.number) for group in self._catalog.groups]
+        spent_s, stop = 0.0, 0
+        for part, selected in self._selected:
+            start, stop = stop, stop + len(part)
+            own = selected if kept is None else selected.only(kept[start:stop])
+            last_ms = int(part.time[-1]) if len(part) else 0
+            watermarks = Watermarks(last_ms) if stop < len(self.batch) else Watermarks(FOREVER, end_ms=last_ms)
+            began = thread_time()
+            for group in groups:
+                group.feed_selected(part, own, watermarks)
+            spent_s += thread_time() - began
+        return spent_s
+
+    @cached_property
+    def _selected(self) -> list[tuple[EventBatch, SelectedEvents]]:
+        selection = Selection(self._catalog, None)
+        return [(part, selection.select(part)) for part in slices(self.batch)]
 
     def rows(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 (n,): rows of the recording at these places."""

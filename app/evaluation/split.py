@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from time import thread_time
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,8 +32,10 @@ ENOUGH = 200
 """Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `judged_by`."""
 RATES = (1.3, 1.8)
 """Multiples of the capacity at which models are judged."""
-TIMED_S = 0.05
+TIMED_S = 0.01
 """Of the processor: matching that takes less cannot be compared."""
+LEAST_TIMES, MOST_TIMES, TIMING_S = 3, 16, 0.2
+"""How often all and what is left are matched in turn, and for how long where that is short: the same takes up to 1.7 times as long while a neighbour is busy."""
 POWERS = (0.2, 2.5)
 """By which work follows the share of the events that is kept: what is dear is kept, … a sequence of three of which each is dropped alike."""
 MOST = 0.99
@@ -145,37 +146,49 @@ class Split:
         if METHODS[name].of_matches:
             found = [one.quality for one in self._contest(name).standings(self._query.method(name), model, RATES)]
             return sum(one.harm for one in found) / len(found)
-        own = calibrated(model, self._query.plan, self._judging)
-        return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
+        own = calibrated(model, self._query.plan, self._judging, share=1.0)
+        power = self._power(own)
+        return sum(self._harm_at(own, 1.0 - rate ** (-1.0 / power)) for rate in RATES) / len(RATES)
 
-    def _harm_at(self, model: Model[Any], rate: float) -> float:
-        return self._contest("random").quality_of(self._kept(model, self._share(model, rate))).harm
+    def _harm_at(self, model: Model[Any], share: float) -> float:
+        return self._contest("random").quality_of(self._kept(model, min(MOST, share))).harm
 
-    def _share(self, model: Model[Any], rate: float) -> float:
-        """Of the candidates, so much that matching what is left is the 1 / rate-th part of the work.
+    def _power(self, model: Model[Any]) -> float:
+        """By which work follows the share of the candidates that is kept (as the watchdog has it, `app.control.elasticity`).
 
-        Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. Work follows the share that is kept by a power (as the watchdog has it, `app.control.elasticity`), which is found by matching what
-        is left when as much of the events goes as of the work should. Where all of the matching is too short to be timed an event is an event.
+        Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. So what is left is matched when as much
+        of the events goes as of the work should, at each of `RATES`, and the power is the slope through both logarithms. Where all of the matching is too short to be timed an event is an event.
         """
-        share = 1.0 - 1.0 / rate
         if self._unshed_s < TIMED_S:
-            return share
-        kept = self._kept(model, share)
-        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 1.0
-        if not 0 < left < 1:
-            return share
-        power = float(np.clip(np.log(max(1e-9, self._seconds(kept) / self._unshed_s)) / np.log(left), *POWERS))
-        return min(MOST, 1.0 - rate ** (-1.0 / power))
+            return 1.0
+        left, work = [], []
+        for rate in RATES:
+            kept = self._kept(model, 1.0 - 1.0 / rate)
+            left.append(float(kept[self._is_candidate].mean()))
+            work.append(self._work(kept) if 0 < left[-1] < 1 else left[-1])
+        known = [(np.log(one), np.log(took)) for one, took in zip(left, work, strict=True) if 0 < one < 1]
+        if not known:
+            return 1.0
+        return float(np.clip(sum(one * took for one, took in known) / sum(one * one for one, _ in known), *POWERS))
 
     @cached_property
     def _unshed_s(self) -> float:
-        """Of the processor, to match all of what is judged by; kernels are loaded and memory is there when it is asked."""
-        return self._seconds(np.ones(len(self._judging), np.bool_)) if self.true else 0.0
+        """Of the processor, to match all of what is judged by, when kernels are loaded and memory is there."""
+        return min(self._seconds(self._all) for _ in range(LEAST_TIMES)) if self.true else 0.0
+
+    def _work(self, kept: NDArray[np.bool_]) -> float:
+        """Of matching what is left, as a share of matching all: in turn, and the pair in the middle counts."""
+        pairs: list[tuple[float, float]] = []
+        while len(pairs) < LEAST_TIMES or (sum(map(sum, pairs)) < TIMING_S and len(pairs) < MOST_TIMES):
+            pairs.append((self._seconds(kept), self._seconds(self._all)))
+        return max(1e-9, float(np.median([left / whole for left, whole in pairs])))
 
     def _seconds(self, kept: NDArray[np.bool_]) -> float:
-        begun = thread_time()
-        self._contest("random").quality_of(kept)
-        return thread_time() - begun
+        return self._contest("random").work_s(kept)
+
+    @cached_property
+    def _all(self) -> NDArray[np.bool_]:
+        return np.ones(len(self._judging), np.bool_)
 
     def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
         """Bool (events of what is judged by,): of the candidates just so many go, for every model.

@@ -181,6 +181,10 @@ class WindowedOperator:
         """The composite events when only some pairs (bool (pairs,), True = kept) are let through; rows are those of the recording."""
         return self._plain.outcome([one.matches for one in self.found(kept)])
 
+    def work_s(self, kept: NDArray[np.bool_] | None = None) -> float:
+        """See `Operator.work_s`."""
+        return self._operator.work_s(kept)
+
     def found(self, kept: NDArray[np.bool_] | None = None) -> list[Found]:
         """The same as matches, whose events are those of the recording."""
         return [replace(one, matches=in_recording(one.matches, self._batch, self.windows)) for one in self._operator.found(kept)]

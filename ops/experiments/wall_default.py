@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from app.evaluation.examination import Examination, competitors
+from app.evaluation.examination import chosen as best_of
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch
 from app.query.plan import Plan
@@ -29,8 +30,7 @@ def chosen(plan: Plan, learning: EventBatch, names: Iterable[str], seed: int) ->
         ValueError: nobody can learn anything from it.
     """
     taking_part = set(names)
-    harm = dict(Examination(ShedQuery(plan, plan, learning), seed).harms([one for one in competitors(plan) if one in taking_part]))
-    return min(harm, key=lambda name: harm[name])
+    return best_of(dict(Examination(ShedQuery(plan, plan, learning), seed).harms([one for one in competitors(plan) if one in taking_part])))
 
 
 def with_default(points: Iterable[Point], default: str) -> Iterator[Point]:

@@ -14,7 +14,7 @@ from app.evaluation import split
 from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
-from app.evaluation.operator import Operator
+from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.split import LEARN, RATES, Split
 from app.events.batch import take
 from shedding.registry import METHODS, unlearned
@@ -28,6 +28,7 @@ return: {k: b.k}
 shedding: {shedder: SHEDDER, latency_bound: 1 s}
 """
 """A low `a` and a high `b` are worth much."""
+WIDER = QUERY.replace("within: 1 s", "within: 30 s")
 EVENTS = 12_000
 EVENT_METHODS = {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl", "prefix"}
 CLOSURE = (
@@ -38,10 +39,13 @@ CLOSURE = (
 """Its partial matches are what its engine holds."""
 
 
-def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS, text=QUERY):
-    """A recording of which `share` are of type A, values from `low` on; and the query."""
+def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS, text=QUERY, useless=0.0):
+    """A recording of which `share` are of type A, values from `low` on, and of which `useless` are of a type that no item takes; and the query."""
     rng = np.random.default_rng(seed)
-    kinds = rng.choice(["A", "B"], events, p=[share, 1 - share]).tolist()
+    kinds = rng.choice(["A", "B"], events, p=[share, 1 - share])
+    if useless:
+        kinds = np.where(rng.random(events) < useless, "C", kinds)
+    kinds = kinds.tolist()
     values = (low + rng.integers(0, 100, events)).tolist()
     keys = rng.integers(0, 20, events).tolist()
     lines = [
@@ -85,6 +89,17 @@ def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_lea
     assert examination.true == len(truth)
 
 
+@pytest.mark.parametrize("shedder", ["gspice", "prefix", "bl", "espice"])
+def test_where_few_events_are_of_any_use_the_share_of_them_that_was_asked_for_goes(tmp_path, shedder):
+    """What selection keeps away goes first: all that is asked of the application lies between the last hundredths of the ratio."""
+    model = Examination(recorded(tmp_path / "learned", shedder, events=100_000, useless=0.97, text=WIDER)).trained(shedder)
+    query = recorded(tmp_path / "other", shedder, seed=2, events=100_000, useless=0.97, text=WIDER)
+    candidates = candidate_items(query.plan, query.batch) != 0
+    for share in (0.1, 0.3, 0.5, 0.7, 0.9):
+        kept = JudgedBatch(query.batch).kept(model, Features.of(query.plan), share)
+        assert 1 - kept[candidates].mean() == pytest.approx(share, abs=0.07)
+
+
 def test_what_is_taken_into_use_has_learned_from_everything_also_from_what_its_method_was_judged_by(query):
     lesson = Examination(query).lesson(None)
     judged = Split(query, int(len(query.batch) * LEARN), len(query.batch), 0).trained(lesson.shedder)
@@ -111,7 +126,7 @@ def test_so_much_goes_that_the_rest_is_the_work_that_may_stay(query, monkeypatch
 
 def test_matching_that_is_too_short_to_be_timed_is_not(query, monkeypatch):
     plain = Examination(query)
-    monkeypatch.setattr(Split, "_unshed_s", 0.049)
+    monkeypatch.setattr(Split, "_unshed_s", 0.0099)
     by_events = plain.harm(unlearned("random"))
     monkeypatch.setattr(Split, "_unshed_s", 5.0)
     monkeypatch.setattr(
@@ -167,7 +182,8 @@ def test_with_few_composite_events_all_of_them_are_judged_by(tmp_path):
         truth = set(operator.run().identity.tolist())
         model = unlearned("random")
         for rate in RATES:
-            found = set(operator.run(JudgedBatch(judged).kept(model, features, 1 - 1 / rate)).identity.tolist())
+            asked = (JudgedBatch(judged).kept(model, features, ratio) for ratio in np.linspace(0, 1, 1001))
+            found = set(operator.run(next(kept for kept in asked if kept.mean() <= 1 / rate)).identity.tolist())
             harm += (len(truth - found) + len(found - truth)) / len(RATES)
         true += len(truth)
     assert true >= FEWEST

@@ -6,7 +6,7 @@ import sys
 
 from app.cli.progress import Progress
 from app.errors import CepError
-from app.evaluation.examination import Examination
+from app.evaluation.examination import Examination, chosen
 from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import RATES
@@ -19,7 +19,7 @@ COMPETITORS = tuple(name for name in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_
 def best_shedder(query: ShedQuery, seed: int) -> str:
     """The shedder that loses and invents least of the query's composite events, on the mean of two rates, at equal work, as a running application with ``shedder: auto`` has it (`Examination`).
 
-    Of equal ones the first of `COMPETITORS` is taken: the cheaper to decide. What each of them lost is told on standard error.
+    Of about equal ones the cheaper to decide is taken (`chosen`). What each of them lost is told on standard error.
 
     Raises:
         CepError: none of them can learn anything here.
@@ -43,7 +43,7 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
         raise CepError(
             f"query {query.plan.name}: no shedder learns anything from this recording\nhint: does the query find something in it?"
         )
-    best = min(harm, key=lambda name: harm[name])
+    best = chosen(harm)
     told = ", ".join(f"{name} {share:.1%}" for name, share in sorted(harm.items(), key=lambda one: one[1]))
     print(f"{query.plan.name}: lost and wrong composite events at {' and '.join(f'{rate:.0%}' for rate in RATES)}: {told}", file=sys.stderr)
     return best
