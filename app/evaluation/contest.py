@@ -220,14 +220,19 @@ class Contest:
         """
         return Quality.of(self.truth, self._answer(kept | self._protected))
 
-    def work_s(self, kept: NDArray[np.bool_]) -> float:
+    def work_s(self, kept: NDArray[np.bool_] | None) -> float:
         """What the query's engine takes for these events, and those that must not be dropped; see `Operator.work_s`.
 
         Args:
-            kept: as of `quality_of`.
+            kept: as of `quality_of`; None: all.
         """
-        staying = kept | self._protected
-        return self._windowed.work_s(staying[self._windows.event]) if windowed(self.plan) else self._plain.work_s(staying)
+        staying = None if kept is None else kept | self._protected
+        if not windowed(self.plan):
+            return self._plain.work_s(staying)
+        return self._windowed.work_s(None if staying is None else staying[self._windows.event])
+
+    def _work_on_pairs_s(self, kept: NDArray[np.bool_] | None) -> float:
+        return self._windowed.work_s(kept) if windowed(self.plan) else self._plain.work_s(kept)
 
     def train(self, method: Method[Any]) -> Model[Any]:
         """A model learned from the learning recording.
@@ -329,7 +334,7 @@ class Contest:
 
     def _work(self, method: Method[Any], model: Model[Any]) -> WorkCurve:
         decisions = self._decisions(method, model, TimedModel(model))
-        match = self._answer if isinstance(decisions, KeptEvents) else self._opened.run if self.terms.opened else self._answer_to_pairs
+        match = self.work_s if isinstance(decisions, KeptEvents) else self._opened.work_s if self.terms.opened else self._work_on_pairs_s
         return measured(len(self.rows), decisions.of, match).within(self.terms.own_share)
 
     def _asked(self, method: Method[Any], model: Model[Any]) -> Asked:

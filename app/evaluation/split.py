@@ -19,6 +19,7 @@ from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items, protected_events
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.windows import window_events
+from app.evaluation.work import LEAST_TIMES, in_turn
 from app.events.batch import EventBatch, concatenate
 from shedding.candidates import JudgedEvents
 from shedding.identity import identities
@@ -32,10 +33,10 @@ ENOUGH = 200
 """Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `judged_by`."""
 RATES = (1.3, 1.8)
 """Multiples of the capacity at which models are judged."""
+TIMED_AT = (*RATES, 3.0)
+"""And at which it is found what work becomes of what is left: with much of it gone a percent of the time tells most."""
 TIMED_S = 0.01
 """Of the processor: matching that takes less cannot be compared."""
-LEAST_TIMES, MOST_TIMES, TIMING_S = 3, 16, 0.2
-"""How often all and what is left are matched in turn, and for how long where that is short: the same takes up to 1.7 times as long while a neighbour is busy."""
 POWERS = (0.2, 2.5)
 """By which work follows the share of the events that is kept: what is dear is kept, … a sequence of three of which each is dropped alike."""
 MOST = 0.99
@@ -157,15 +158,15 @@ class Split:
         """By which work follows the share of the candidates that is kept (as the watchdog has it, `app.control.elasticity`).
 
         Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. So what is left is matched when as much
-        of the events goes as of the work should, at each of `RATES`, and the power is the slope through both logarithms. Where all of the matching is too short to be timed an event is an event.
+        of the events goes as of the work should, at each of `TIMED_AT`, and the power is the slope through both logarithms. Where all of the matching is too short to be timed an event is an event.
         """
         if self._unshed_s < TIMED_S:
             return 1.0
         left, work = [], []
-        for rate in RATES:
+        for rate in TIMED_AT:
             kept = self._kept(model, 1.0 - 1.0 / rate)
             left.append(float(kept[self._is_candidate].mean()))
-            work.append(self._work(kept) if 0 < left[-1] < 1 else left[-1])
+            work.append(max(1e-9, in_turn(self._seconds, kept)[0]) if 0 < left[-1] < 1 else left[-1])
         known = [(np.log(one), np.log(took)) for one, took in zip(left, work, strict=True) if 0 < one < 1]
         if not known:
             return 1.0
@@ -174,21 +175,10 @@ class Split:
     @cached_property
     def _unshed_s(self) -> float:
         """Of the processor, to match all of what is judged by, when kernels are loaded and memory is there."""
-        return min(self._seconds(self._all) for _ in range(LEAST_TIMES)) if self.true else 0.0
+        return min(self._seconds(None) for _ in range(LEAST_TIMES)) if self.true else 0.0
 
-    def _work(self, kept: NDArray[np.bool_]) -> float:
-        """Of matching what is left, as a share of matching all: in turn, and the pair in the middle counts."""
-        pairs: list[tuple[float, float]] = []
-        while len(pairs) < LEAST_TIMES or (sum(map(sum, pairs)) < TIMING_S and len(pairs) < MOST_TIMES):
-            pairs.append((self._seconds(kept), self._seconds(self._all)))
-        return max(1e-9, float(np.median([left / whole for left, whole in pairs])))
-
-    def _seconds(self, kept: NDArray[np.bool_]) -> float:
+    def _seconds(self, kept: NDArray[np.bool_] | None) -> float:
         return self._contest("random").work_s(kept)
-
-    @cached_property
-    def _all(self) -> NDArray[np.bool_]:
-        return np.ones(len(self._judging), np.bool_)
 
     def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
         """Bool (events of what is judged by,): of the candidates just so many go, for every model.

@@ -6,6 +6,7 @@ An operator that gets pairs runs the query without its windows, partitioned by t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import thread_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,12 +223,23 @@ class OpenedOperator:
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
         """As `WindowedOperator.run`."""
-        own = np.arange(len(self._pairs)) if kept is None else np.flatnonzero(kept[self._pairs])
-        part = take(self._batch, own)
-        end = Watermarks(FOREVER, end_ms=int(part.time[-1]) if len(part) else 0)
+        own, part, end = self._part(kept)
         found = self._operator.outcome([RunsEngine(self._plan).feed(part, self._items[own], end)[0]])
         pair = self._pairs[found.rows]
         return replace(found, rows=self.windows.event[pair], window=self.windows.window[pair[found.starts[:-1]]])
+
+    def work_s(self, kept: NDArray[np.bool_] | None = None) -> float:
+        """See `Operator.work_s`."""
+        own, part, end = self._part(kept)
+        engine, began = RunsEngine(self._plan), thread_time()
+        engine.feed(part, self._items[own], end)
+        return thread_time() - began
+
+    def _part(self, kept: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], EventBatch, Watermarks]:
+        """Which of the pairs that can be anything are left, these, and the end of time."""
+        own = np.arange(len(self._pairs)) if kept is None else np.flatnonzero(kept[self._pairs])
+        part = take(self._batch, own)
+        return own, part, Watermarks(FOREVER, end_ms=int(part.time[-1]) if len(part) else 0)
 
 
 def expanded(batch: EventBatch, windows: EventWindows, pairs: NDArray[np.int64]) -> EventBatch:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from time import process_time_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Where it is measured; between them it is interpolated."""
-ROUNDS = 2
-"""The least counts: other programs only add."""
+LEAST_TIMES, MOST_TIMES, TIMING_S = 3, 24, 0.3
+"""How often all and what is left are matched in turn, and for how long where that is short: the same takes up to 1.7 times as long while a neighbour is busy."""
 
 Kept = NDArray[np.bool_]
+Matching = Callable[[Kept | None], float]
+"""Matches what is left, all without a mask → seconds of the processor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +27,7 @@ class WorkCurve:
     """Work over drop ratios.
 
     Attributes:
-        event_ns: processor time per event without shedding.
+        event_ns: processor time of the query's engine per event without shedding.
         ratios: float64 (n,), rising, from 0.
         work: float64 (n,), as shares of the work without shedding; never rising.
         kept: float64 (n,), share of the events that is left.
@@ -69,23 +70,25 @@ class WorkCurve:
         return float(np.interp(-share, -self.work, self.ratios))
 
 
-def measured(events: int, kept_at: Callable[[float], Kept], match: Callable[[Kept | None], object]) -> WorkCurve:
-    """Matches what is left at each of `RATIOS`, in rounds.
+def in_turn(match: Matching, kept: Kept, *, times: int = MOST_TIMES) -> tuple[float, float]:
+    """Of matching what is left, as a share of matching all; and seconds for all: both in turn, at most so many times, and those in the middle count."""
+    left, whole = list[float](), list[float]()
+    while len(left) < min(times, LEAST_TIMES) or (sum(left) + sum(whole) < TIMING_S and len(left) < times):
+        left.append(match(kept))
+        whole.append(match(None))
+    return float(np.median(np.array(left) / np.maximum(whole, 1e-9))), float(np.median(whole))
+
+
+def measured(events: int, kept_at: Callable[[float], Kept], match: Matching) -> WorkCurve:
+    """Matches what is left at each of `RATIOS`, in turn with all.
 
     Args:
         events: of the recording.
         kept_at: drop ratio → which candidates are left.
-        match: matches them; all without a mask.
+        match: see there.
     """
-    masks = [None if not ratio else kept_at(ratio) for ratio in RATIOS]
+    masks = {ratio: kept_at(ratio) for ratio in RATIOS if ratio}
     match(None)  # kernels are loaded, memory is there
-    spent = np.min([[_spent_ns(match, mask) for mask in masks] for _ in range(ROUNDS)], axis=0)
-    work = np.minimum.accumulate(spent / max(spent[0], 1.0))
-    kept = np.array([1.0 if mask is None else float(mask.mean()) for mask in masks])
-    return WorkCurve(float(spent[0]) / max(events, 1), np.array(RATIOS), work, kept)
-
-
-def _spent_ns(match: Callable[[Kept | None], object], mask: Kept | None) -> float:
-    begun = process_time_ns()
-    match(mask)
-    return float(process_time_ns() - begun)
+    shares, whole_s = zip(*(in_turn(match, mask) for mask in masks.values()), strict=True)
+    kept = np.array([1.0, *(float(mask.mean()) for mask in masks.values())])
+    return WorkCurve(1e9 * float(np.median(whole_s)) / max(events, 1), np.array(RATIOS), np.minimum.accumulate([1.0, *shares]), kept)

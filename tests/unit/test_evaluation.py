@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.asc.selection import Selection
 from app.bootstrap.places import PROJECT
+from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
+from app.cep.door import RunsEngine
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations
-from app.evaluation.operator import Operator
+from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, finished, overload
@@ -156,6 +159,45 @@ def test_windows_that_events_open_find_what_the_query_finds(within: str) -> None
 
 def plan_takes_first(batch: EventBatch, row: int) -> bool:
     return batch.type.dictionary.entries()[batch.type.values[row]] == b"A" and batch.columns["v"].values[row] <= 5
+
+
+@pytest.mark.parametrize("who", ["plain", "windowed", "opened"])
+def test_work_is_the_engines_on_what_is_left(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """A processor whose clock moves by the candidates that an engine is fed, and by a hundred for everything else that is asked of it."""
+    clock = 0.0
+    monkeypatch.setattr(Selection, "select", lambda *asked, own=Selection.select: [tick(100), own(*asked)][1])
+
+    def tick(by: float) -> None:
+        nonlocal clock
+        clock += by
+
+    def fed(self, batch, selected, watermarks, *more, own=GroupMatching.feed_selected):  # type: ignore[no-untyped-def]
+        tick(len(selected.relevant))
+        return own(self, batch, selected, watermarks, *more)
+
+    def pairs_fed(self, part, items, watermarks, *more, own=RunsEngine.feed):  # type: ignore[no-untyped-def]
+        tick(len(part))
+        return own(self, part, items, watermarks, *more)
+
+    plan, batch = plan_of("window: {size: 250 s, slide: 10 s}\n" if who == "windowed" else f"{NEXT}within: 250 s\n"), stream(600)
+    windows = EventWindows.of(plan.runs.window, batch) if who == "windowed" else None
+    operator = (
+        Operator(plan, batch) if who == "plain" else WindowedOperator(plan, batch, windows) if windows else OpenedOperator(plan, batch)
+    )
+    if who == "opened":
+        monkeypatch.setattr(RunsEngine, "feed", pairs_fed)
+    else:
+        monkeypatch.setattr(GroupMatching, "feed_selected", fed)
+    monkeypatch.setattr("app.evaluation.operator.thread_time", lambda: clock)
+    monkeypatch.setattr("app.evaluation.windows.thread_time", lambda: clock)
+    of_event = candidate_items(plan, batch)
+    event = np.arange(len(batch)) if who == "plain" else operator.windows.event
+    can_be = of_event[event] != 0
+    if who == "opened":
+        can_be &= (of_event[event] & ~np.uint64(1) != 0) | operator.opening
+    kept = np.random.default_rng(0).random(len(event)) < 0.6
+    assert operator.work_s() == np.count_nonzero(can_be) > 100
+    assert operator.work_s(kept) == np.count_nonzero(can_be & kept)
 
 
 def test_an_overloaded_queue_sheds_from_the_first_event_on() -> None:

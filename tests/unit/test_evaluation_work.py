@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 import pytest
@@ -16,14 +17,9 @@ COST = np.where(np.arange(EVENTS) % 4 == 0, 7.0, 1.0)
 """Of each event; a quarter of them makes seven tenths of the work."""
 
 
-class Machine:
-    """A processor whose clock counts only the work of matching."""
-
-    def __init__(self) -> None:
-        self.clock = 0
-
-    def match(self, kept: Kept | None) -> None:
-        self.clock += int(COST.sum() if kept is None else COST[kept].sum())
+def match(kept: Kept | None) -> float:
+    """Seconds of a processor that does nothing else."""
+    return 1e-9 * float(COST.sum() if kept is None else COST[kept].sum())
 
 
 def cheap_first(ratio: float) -> Kept:
@@ -38,28 +34,19 @@ def dear_first(ratio: float) -> Kept:
     return kept
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine()
-    monkeypatch.setattr(work, "process_time_ns", lambda: made.clock)
-    return made
-
-
-def test_the_curve_is_what_matching_what_is_left_takes(machine: Machine) -> None:
-    curve = measured(EVENTS, cheap_first, machine.match)
-    assert curve.event_ns == COST.mean()
+def test_the_curve_is_what_matching_what_is_left_takes() -> None:
+    curve = measured(EVENTS, cheap_first, match)
+    assert curve.event_ns == pytest.approx(COST.mean())
     for ratio in work.RATIOS:
         left = cheap_first(ratio)
         assert curve.dearness(ratio) == pytest.approx(COST[left].mean() / COST.mean())
     assert curve.least_ratio(0.8) == pytest.approx(0.5)
-    assert measured(EVENTS, dear_first, machine.match).least_ratio(0.8) == pytest.approx(0.2 / 0.7 * 0.25, abs=0.001)
+    assert measured(EVENTS, dear_first, match).least_ratio(0.8) == pytest.approx(0.2 / 0.7 * 0.25, abs=0.001)
 
 
 @pytest.mark.parametrize(("first", "least", "most"), [(cheap_first, 0.45, 0.55), (dear_first, 0.05, 0.1)])
-def test_under_overload_as_much_work_goes_whoever_sheds(
-    machine: Machine, first: Callable[[float], Kept], least: float, most: float
-) -> None:
-    curve, rate = measured(EVENTS, first, machine.match), 1 / 0.8
+def test_under_overload_as_much_work_goes_whoever_sheds(first: Callable[[float], Kept], least: float, most: float) -> None:
+    curve, rate = measured(EVENTS, first, match), 1 / 0.8
     masks = {}
 
     def keep(ratio: float, start: int, stop: int) -> np.ndarray:
@@ -73,6 +60,18 @@ def test_under_overload_as_much_work_goes_whoever_sheds(
     worked = kept * [curve.dearness(ratio) for ratio in found.ratio.tolist()]
     assert worked[len(worked) // 2 :].mean() == pytest.approx(0.8, abs=0.02)
     assert found.latency_s.max() <= 1.0
+
+
+def test_a_processor_that_becomes_slower_changes_nothing() -> None:
+    """A neighbour is busy for a while: whatever is matched takes 1.7 times as long."""
+    calls = count()
+
+    def slower(kept: Kept | None) -> float:
+        return match(kept) * (1.7 if 20 < next(calls) < 60 else 1.0)
+
+    curve, undisturbed = measured(EVENTS, cheap_first, slower), measured(EVENTS, cheap_first, match)
+    assert next(calls) > 60
+    assert curve.work.tolist() == pytest.approx(undisturbed.work.tolist())
 
 
 def test_where_nothing_less_is_worked_there_is_no_ratio_that_is_enough() -> None:
