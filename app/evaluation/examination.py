@@ -149,10 +149,8 @@ def chosen(harms: Mapping[str, float]) -> str:
     ('prefix', 'espice')
     """
     best = min(harms, key=lambda name: harms[name])
-    plain = {name: harm for name, harm in harms.items() if METHODS[name].level == "events"}
-    if not plain or _clearly_less(harms[best], min(plain.values())):
-        return best
-    return min(plain, key=lambda name: plain[name])
+    plain = min((name for name in harms if METHODS[name].level == "events"), key=lambda name: harms[name], default=best)
+    return best if _clearly_less(harms[best], harms[plain]) else plain
 
 
 class Examination:

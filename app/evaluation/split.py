@@ -162,12 +162,12 @@ class Split:
         """
         if self._unshed_s < TIMED_S:
             return 1.0
-        left, work = [], []
+        known = []
         for rate in TIMED_AT:
             kept = self._kept(model, 1.0 - 1.0 / rate)
-            left.append(float(kept[self._is_candidate].mean()))
-            work.append(max(1e-9, in_turn(self._seconds, kept)[0]) if 0 < left[-1] < 1 else left[-1])
-        known = [(np.log(one), np.log(took)) for one, took in zip(left, work, strict=True) if 0 < one < 1]
+            left = float(kept[self._is_candidate].mean())
+            if 0 < left < 1:
+                known.append((np.log(left), np.log(max(1e-9, in_turn(self._seconds, kept)[0]))))
         if not known:
             return 1.0
         return float(np.clip(sum(one * took for one, took in known) / sum(one * one for one, _ in known), *POWERS))
