@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from app.bootstrap.bytecode import bytecode_in_cache
 from tests.command_line import shell
 from tests.s3 import bucket, s3_log, s3_requests, s3_server
 
 __all__ = ["bucket", "s3_log", "s3_requests", "s3_server", "shell"]  # fixtures for all tests
+
+bytecode_in_cache()
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much]
 """Random queries with schemas and streams are large on purpose."""

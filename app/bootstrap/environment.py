@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.bootstrap.bytecode import bytecode_in_cache
 from app.bootstrap.failure import SetupError
 from app.bootstrap.packages import blocks, install
 from app.bootstrap.places import PROJECT, cache_folder
@@ -26,6 +27,15 @@ RUN_LOCK = PROJECT / "requirements.lock"
 TEST_LOCK = PROJECT / "tests" / "requirements.lock"
 """Holds everything of the first with the same versions: both commands share one environment."""
 
+_SCRIPT = """#!{environment}/bin/python
+from app.bootstrap.bytecode import bytecode_in_cache
+
+bytecode_in_cache()
+
+from app.cli.main import main
+
+main()
+"""
 _ENTERED = "CEP_BOOTSTRAP_ENTERED"
 """Set across the re-execution, so that an environment that never fits ends in a message and not in a loop."""
 
@@ -41,6 +51,7 @@ def enter(lock: Path, module: str, arguments: Sequence[str]) -> None:
     Raises:
         SetupError: no environment can be made here.
     """
+    bytecode_in_cache()
     if os.environ.get("CEP_BOOTSTRAP") == "off" or _satisfied(lock):
         os.environ.pop(_ENTERED, None)
         return
@@ -155,5 +166,5 @@ def _make_importable(environment: Path) -> None:
     library = next((environment / "lib").glob("python3.*")) / "site-packages"
     (library / "cep-project.pth").write_text(f"{PROJECT}\n", encoding="utf-8")
     script = environment / "bin" / "cep"
-    script.write_text(f"#!{environment}/bin/python\nfrom app.cli.main import main\n\nmain()\n", encoding="utf-8")
+    script.write_text(_SCRIPT.format(environment=environment), encoding="utf-8")
     script.chmod(0o755)

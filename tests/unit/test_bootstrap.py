@@ -5,10 +5,11 @@ import re
 import struct
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
-from app.bootstrap import artifacts, environment, java, packages, progress
+from app.bootstrap import artifacts, bytecode, environment, java, packages, progress
 from app.bootstrap.failure import SetupError
 from app.bootstrap.lines import child_lines
 from app.bootstrap.places import PROJECT, cache_folder
@@ -68,6 +69,38 @@ def test_an_environment_that_never_fits_ends_in_a_sentence(tmp_path, monkeypatch
     monkeypatch.setenv("CEP_BOOTSTRAP_ENTERED", "1")
     with pytest.raises(SetupError, match="does not hold what"):
         environment.enter(lock, "app", [])
+
+
+@pytest.mark.parametrize(
+    ("told", "compiled"),
+    [
+        pytest.param({"PYTHONDONTWRITEBYTECODE": "1"}, ["app.bootstrap.turn", "app.errors"], id="none beside the sources"),
+        pytest.param({"PYTHONDONTWRITEBYTECODE": "1", "CEP_BOOTSTRAP": "off"}, [], id="an image has its own"),
+        pytest.param({}, [], id="nothing told: beside the sources"),
+    ],
+)
+def test_bytecode_is_written_to_the_cache_where_none_is_wanted_beside_the_sources(tmp_path, told, compiled):
+    code = """
+        import subprocess, sys
+        from app.bootstrap.bytecode import bytecode_in_cache
+        bytecode_in_cache()
+        import app.bootstrap.turn
+        subprocess.run([sys.executable, "-c", "import app.errors"], check=True)
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"}}
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env={**inherited, **told, "CEP_CACHE": str(tmp_path)}, cwd=PROJECT, check=True
+    )
+    written = {path.name.split(".")[0]: path for path in (tmp_path / "bytecode").rglob("*.pyc")}
+    assert [name for name in ("app.bootstrap.turn", "app.errors") if name.split(".")[-1] in written] == compiled
+
+
+def test_where_the_cache_cannot_be_written_python_is_left_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CEP_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    bytecode.bytecode_in_cache()
+    assert os.environ["PYTHONDONTWRITEBYTECODE"] == "1"
 
 
 def test_a_lock_is_cut_into_its_packages_and_nothing_is_lost():
