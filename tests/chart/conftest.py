@@ -23,6 +23,11 @@ CHART = PROJECT / "helm"
 REQUIRED = {"kafka": {"bootstrapServers": "kafka:9092"}, "schemaRegistry": {"url": "http://registry:8081"}}
 
 
+def documents(text: str) -> list[Any]:
+    """What is not empty of a manifest; by libyaml where PyYAML was built with it, in a tenth of the time."""
+    return [found for found in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if found]
+
+
 @dataclass(frozen=True)
 class Rendered:
     """The objects of one `helm template`."""
@@ -84,7 +89,7 @@ def render_once(helm: str, tmp_path_factory: pytest.TempPathFactory) -> Callable
         folder = tmp_path_factory.mktemp("values")
         done = run_over_chart(helm, folder, "template", values, ("--namespace", "stores"))
         assert done.returncode == 0, done.stderr
-        return Rendered(tuple(o for o in yaml.safe_load_all(done.stdout) if o))
+        return Rendered(tuple(documents(done.stdout)))
 
     return template
 
@@ -134,6 +139,6 @@ def render(run_helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callabl
     def template(values: dict[str, Any] | None = None, *more: str, release: str = "shop") -> Rendered:
         done = run_helm("template", values, "--namespace", "stores", *more, release=release)
         assert done.returncode == 0, done.stderr
-        return Rendered(tuple(o for o in yaml.safe_load_all(done.stdout) if o))
+        return Rendered(tuple(documents(done.stdout)))
 
     return template

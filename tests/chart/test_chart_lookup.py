@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.chart.cluster import TOOLS
-from tests.chart.conftest import run_over_chart
+from tests.chart.conftest import documents, run_over_chart
 
 SECURITY = {
     "protocol": "SASL_SSL",
@@ -56,7 +55,7 @@ def rendered(helm: str, kubeconfig: str, tmp_path: Path, monkeypatch: pytest.Mon
         done = run_over_chart(helm, tmp_path, "install", values, ("-n", "stores", "--dry-run=server", "--hide-notes"))
         assert done.returncode == 0, done.stderr
         manifest = done.stdout[done.stdout.index("MANIFEST:") :].split("\n", 1)[1]
-        driver = next(o for o in yaml.safe_load_all(manifest) if o and o["kind"] == "StatefulSet")
+        driver = next(o for o in documents(manifest) if o["kind"] == "StatefulSet")
         return dict(driver["spec"]["template"]["metadata"]["annotations"])
 
     return annotations
