@@ -141,14 +141,14 @@ def pace_of(batches: Sequence[BatchCost], model: CostModel) -> float:
 def _most_probable(
     features: NDArray[np.float64], durations: NDArray[np.float64], weights: NDArray[np.float64], prior: CostPrior
 ) -> NDArray[np.float64]:
-    # Four unknowns: all sets of non-zero costs are tried, which is exact and has no tolerance to tune.
+    # Four unknowns: all sets of non-zero costs are tried, which is exact and has no tolerance to tune. Where all of them together are not negative no fewer fit better.
     mean, deviation = np.array([prior.fixed_ms, prior.per_consumed_ms, prior.per_shipped_ms, prior.per_work]).T
     # In units of the prior's deviations the equations are well conditioned, whatever the sizes of batches.
     root = np.sqrt(weights)
     scaled, target, expected = features * deviation * root[:, None], durations * root, mean / deviation
     unknown = len(mean)
     best, best_loss = np.zeros(unknown), float("inf")
-    for columns in chain.from_iterable(combinations(range(unknown), size) for size in range(1, unknown + 1)):
+    for columns in chain.from_iterable(combinations(range(unknown), size) for size in range(unknown, 0, -1)):
         chosen = list(columns)
         part = scaled[:, chosen]
         solution = np.zeros(unknown)
@@ -156,4 +156,6 @@ def _most_probable(
         loss = float(np.square(scaled @ solution - target).sum() + np.square(solution - expected).sum())
         if solution.min() >= 0 and loss < best_loss:
             best, best_loss = solution, loss
+            if len(chosen) == unknown:
+                break
     return best * deviation

@@ -41,7 +41,7 @@ def by_piece(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     [[0.0, 0.0, 0.0], [-0.69, -0.51, 0.0]]
     """
     logs = np.log(np.maximum(LEAST_SHARE, shares))
-    return np.clip(logs[..., None] + _BEGINS, _LONGEST, 0.0)
+    return np.minimum(np.maximum(logs[..., None] + _BEGINS, _LONGEST), 0.0)  # np.clip takes three times as long where there are few
 
 
 def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,7 +53,8 @@ def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.
         curve: float64 (queries, pieces), exponents.
     """
     at_once = np.minimum(1.0, curve)
-    found: NDArray[np.float64] = np.exp((by_piece(part) * at_once + by_piece(met) * (curve - at_once)).sum(axis=-1))
+    of_part, of_met = by_piece(np.array([part, met]))
+    found: NDArray[np.float64] = np.exp(np.add.reduce(of_part * at_once + of_met * (curve - at_once), axis=-1))
     return np.where(part > 0, found, 0.0)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log, log2, sqrt
 from typing import Any
 
@@ -114,7 +115,7 @@ def turned_by(kept: ArrayLike, held: ArrayLike) -> NDArray[np.float64]:
     >>> turned_by([500, 10_000, 10], 2000).tolist()
     [0.25, 1.0, 0.1]
     """
-    return np.clip(kept / np.maximum(1.0, held), SLOWEST_TURN, 1.0)
+    return np.minimum(np.maximum(kept / np.maximum(1.0, held), SLOWEST_TURN), 1.0)
 
 
 @dataclass(slots=True)
@@ -343,12 +344,17 @@ class QueryCost:
         return lambda ratio: self.reference * known(1 - ratio)
 
     def _curve(self) -> Curve | None:
-        rows = [(one.matches, one.each_ms, one.events) for one in self.samples]
-        counts, spent, events = np.array(rows, dtype=np.float64).reshape(-1, 3).T
-        if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0) or spent.max() <= 0:
-            return None
-        curve = fitted(counts, spent, events / (events + FEW_EVENTS) / np.square(np.maximum(spent, NOTHING * spent.max())))
-        return curve if curve.slope > 0 else None
+        return _curve_of(tuple((one.matches, one.each_ms, one.events) for one in self.samples))
+
+
+@lru_cache(maxsize=256)
+def _curve_of(samples: tuple[tuple[float, float, float], ...]) -> Curve | None:
+    """By partial matches, work and events of each sample. A decision asks seven times for the same ones."""
+    counts, spent, events = np.array(samples, dtype=np.float64).reshape(-1, 3).T
+    if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0) or spent.max() <= 0:
+        return None
+    curve = fitted(counts, spent, events / (events + FEW_EVENTS) / np.square(np.maximum(spent, NOTHING * spent.max())))
+    return curve if curve.slope > 0 else None
 
 
 def restored(values: Mapping[str, Any]) -> QueryCost:
