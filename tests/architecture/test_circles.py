@@ -1,6 +1,7 @@
 """No module imports itself by way of others: each can be read, and moved, before those that use it."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def imported(tree: ast.AST, modules: set[str]) -> set[str]:
     return found & modules
 
 
-def circle(graph: dict[str, set[str]]) -> list[str]:
+def circle(imports: dict[str, set[str]]) -> list[str]:
     """A circle among modules; nothing if there is none.
 
     >>> circle({"a": {"b"}, "b": {"c"}, "c": set()})
@@ -41,27 +42,28 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     ['a', 'b']
     """
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(imports).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []
 
 
-def graph_of(modules: dict[str, Path]) -> dict[str, set[str]]:
+@cache
+def graph() -> dict[str, set[str]]:
     """What each module imports of the others; a package's own text counts for the package alone."""
-    names = set(modules)
-    return {name: imported(ast.parse(path.read_text(encoding="utf-8")), names) - {name} for name, path in modules.items()}
+    names = set(MODULES)
+    return {name: imported(ast.parse(path.read_text(encoding="utf-8")), names) - {name} for name, path in MODULES.items()}
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    assert circle(graph_of(MODULES)) == []
+    assert circle(graph()) == []
 
 
 @pytest.mark.parametrize("floor", ["app.cep", "app.query", "app.cli"])
 def test_no_room_imports_itself_by_way_of_others(floor):
     """Where a floor has rooms, what a package's modules import counts for the room."""
     rooms: dict[str, set[str]] = {}
-    for name, others in graph_of(MODULES).items():
+    for name, others in graph().items():
         room = room_of(name, floor)
         if room:
             rooms.setdefault(room, set()).update(filter(None, (room_of(other, floor) for other in others)))

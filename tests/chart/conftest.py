@@ -23,6 +23,13 @@ CHART = PROJECT / "helm"
 REQUIRED = {"kafka": {"bootstrapServers": "kafka:9092"}, "schemaRegistry": {"url": "http://registry:8081"}}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each of these tests runs programs of others: seconds apiece where the schemas are read."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.slow)
+
+
 def documents(text: str) -> list[Any]:
     """What is not empty of a manifest; by libyaml where PyYAML was built with it, in a tenth of the time."""
     return [found for found in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if found]

@@ -30,6 +30,7 @@ def test_names_are_unique() -> None:
 DIFFERS = pytest.mark.xfail(strict=True, reason="the engine does not find it yet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(case.name, marks=[DIFFERS] * case.differs) for case in CASES.values()])
 def test_replay_writes_what_the_page_says(name: str, tmp_path: Path) -> None:
     case = CASES[name]

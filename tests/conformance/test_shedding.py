@@ -139,6 +139,7 @@ def test_no_candidates_no_mask(name: str) -> None:
         assert trained(name).gate(ratio).keep(nothing).shape == (0,)
 
 
+@pytest.mark.slow
 def test_damaged_foreign_and_newer_files_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save(trained(name), path)

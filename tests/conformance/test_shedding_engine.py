@@ -72,6 +72,7 @@ def truth(one: Contest, name: str) -> set[int]:
     return set((one._windowed.run() if METHODS[name].level == "events per window" else one.truth).identity.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [ANY, NEXT])
 def test_without_negation_nothing_is_invented(name: str, strategy: str) -> None:
     """Under skip-till-any-match; shedders of partial matches may not invent anything under skip-till-next-match either."""

@@ -176,7 +176,7 @@ def found_with(case: Case, place: Place, *, itself: bool) -> set[str]:
     return {key[2] for key in identities(case.catalog, match_sorted(case.catalog, kept).found)}
 
 
-@settings(max_examples=max(50, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(3, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_false_is_what_would_not_be_found_without_shedding(data: st.DataObject) -> None:
     query = data.draw(queries())
@@ -216,6 +216,7 @@ WAITED_FOR = {
 """With ``on_timeout: emit``, a shed event lets what waited for it, or what it would have ended, run out of time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "text"),
     [*(("match", text) for text in PREVENTING.values()), *(("timeout", f"{text}\non_timeout: emit") for text in WAITED_FOR.values())],
@@ -278,6 +279,7 @@ ONLY_NEGATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ONLY_NEGATED.values(), ids=ONLY_NEGATED)
 def test_of_a_plain_sequence_is_spoken_only_where_what_it_forbids_was_shed(text: str) -> None:
     """All other events can only add to what it finds. The definition: is there a shed event of the negated item in the partition, and within a window of what is bound?"""
@@ -403,6 +405,7 @@ def looking(pieces: Callable[[], int]) -> tuple[NDArray[np.int64], Callable[[Buc
     return counts, look
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", SAMPLED.values(), ids=SAMPLED)
 def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is worked off between which batches; after a restart, of nothing that lies before it."""
@@ -437,6 +440,7 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
     assert min(lost, kept) > 5
 
 
+@pytest.mark.slow
 def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
     """Of a query that loses no event at all."""
     lost = kept = 0
@@ -479,6 +483,7 @@ FOLLOWED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", "limits: {state_bytes: 1000000}\n"], ids=["for its bound", "for memory"])
 @pytest.mark.parametrize("text", FOLLOWED.values(), ids=FOLLOWED)
 def test_what_is_found_in_the_place_of_ended_partial_matches_is_never_passed_over(text: str, more: str) -> None:

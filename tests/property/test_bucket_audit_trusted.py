@@ -41,6 +41,7 @@ def disordered(text: str, chance: random.Random) -> tuple[Case, TimeRules, list[
     )
 
 
+@pytest.mark.slow
 def test_false_is_what_the_application_would_not_have_found_without_shedding() -> None:
     seen = Counter[Verdict]()
     for seed, text in ((seed, text) for seed in range(20) for text in WITH_KEYS.values()):
@@ -53,6 +54,7 @@ def test_false_is_what_the_application_would_not_have_found_without_shedding() -
     assert min(seen[verdict] for verdict in (Verdict.UNTOUCHED, Verdict.CONFIRMED, Verdict.FALSE_POSITIVE)) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", AT_ONCE.values(), ids=AT_ONCE)
 def test_the_control_sample_finds_what_the_application_would_have_found_without_shedding(text: str) -> None:
     lost = kept = 0

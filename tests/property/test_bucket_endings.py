@@ -52,7 +52,7 @@ class AllAlike:
         return all_but_least(candidates.state.astype(np.float64), shuffled(candidates.identity, 1), count)
 
 
-@settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) -> None:
     query = data.draw(queries())
@@ -102,6 +102,7 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
     assert sum(key[0] == "match" for key in found) == judged - ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike(), LeastProgress(seed=1)])
 @pytest.mark.parametrize("ratio", [0.0, 0.8])
 @pytest.mark.parametrize(("within", "keys"), [("1 s", 1), ("100 events", 1), ("100 events", 3)])

@@ -46,6 +46,7 @@ def test_trying_out_leaves_no_file(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_a_bucket_that_works(bucket, s3_server):
     try_out(BucketAddress(bucket, "x", s3_server))
 

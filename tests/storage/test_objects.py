@@ -15,6 +15,7 @@ def test_a_missing_bucket_is_told(s3_server, tmp_path):
         open_store(uri, tmp_path).write("a", [b"x"])
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_told(s3_server, tmp_path):
     store = open_store("s3://bucket/x?scheme=http&endpoint_override=127.0.0.1:9", tmp_path)
     for attempt in (lambda: store.write("a", [b"x"]), lambda: store.read("a"), store.names, lambda: store.delete(["a"])):

@@ -30,6 +30,7 @@ def values_of(kind: Kind, random: np.random.Generator) -> tuple[np.ndarray, Colu
 
 
 # in words: a half and single ones; the half only; three wide and one more; a wide, a half and single ones
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", [700, 512, 3_080, 1_700])
 @pytest.mark.parametrize(("kind", "attributes"), [(Kind.INTEGER, 3), (Kind.FLOAT, 5), (Kind.INTEGER, 7), (Kind.FLOAT, 11)])
 def test_many_different_items_pass_what_their_ranges_say(kind: Kind, attributes: int, queries: int) -> None:

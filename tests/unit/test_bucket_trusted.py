@@ -63,6 +63,7 @@ class Stage:
         return state.order
 
 
+@pytest.mark.slow
 def test_memory_follows_the_window_and_not_the_keys_ever_seen(catalog: Catalog) -> None:
     stage = Stage(catalog)
     for first in range(0, 1_000_000, 10_000):

@@ -44,6 +44,7 @@ def test_drawing_anew_forgets_the_oldest_first() -> None:
     assert (held >= 900).mean() > 0.5 > (held < 500).mean()
 
 
+@pytest.mark.slow
 def test_figures_verdicts_and_plots_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["cals", str(tmp_path), "--seeds", "1", "--recordings", str(tmp_path)])
     cals.main()

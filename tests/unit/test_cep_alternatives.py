@@ -111,6 +111,7 @@ def fed(engines: Sequence[Engine], plans: Sequence[Plan], batch: EventBatch, wat
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "where", "trusted"),
     [

@@ -57,6 +57,7 @@ def found_by(engine: ChainsEngine | RunsEngine, plan: Plan, batch: EventBatch) -
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     "text",

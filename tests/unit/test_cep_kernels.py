@@ -35,6 +35,7 @@ def test_every_kept_kernel_carries_the_stamp_of_its_room(name: str) -> None:
             assert [cell.cell_contents for cell in one.py_func.__closure__ or ()] == [STAMPS[name.rpartition(".")[0]]], one.__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_a_rooms_stamp_is_of_all_sources_that_are_compiled_into_its_kernels(name: str) -> None:
     rooms = rooms_of(name.rpartition(".")[0])

@@ -18,6 +18,7 @@ STREAM = StreamSchema("s", (EventType("A", (Attribute("k", Kind.INTEGER),)), Eve
 EVENTS, BATCH = 2_000_000, 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine_of", "extra"),
     [(RunsEngine, ""), (RunsEngine, "on_timeout: emit\n"), (RunsEngine, "after: skip-past-last-event\n"), (ChainsEngine, "")],

@@ -105,6 +105,7 @@ def test_a_model_of_another_query_is_refused(cep, files, tmp_path):
     assert "hint:" in told
 
 
+@pytest.mark.slow
 def test_a_shedder_that_wants_the_query_matched_in_another_way_is_to_be_written_into_it(cep, files, tmp_path):
     hint = "write shedder: pspice into plain"
     said = [
@@ -141,6 +142,7 @@ def test_nothing_is_learned_for_a_query_that_finds_nothing(cep, tmp_path, shedde
     assert "learn" in told
 
 
+@pytest.mark.slow
 def test_auto_trains_whoever_does_best_on_the_recording(cep, files, tmp_path):
     model = tmp_path / "auto.model"
     code, _, told = cep("train", *options(files), "--query", "windowed", "--shedder", "auto", "--out", str(model))
@@ -175,6 +177,7 @@ def test_shedders_are_compared_in_a_table_in_json_and_in_plots(cep, files, tmp_p
         assert [row | measured for row in one["standings"]] == [row | measured for row in judged[one["query"]]["standings"]]
 
 
+@pytest.mark.slow
 def test_events_may_cost_what_matching_those_that_are_left_takes(cep, files, tmp_path):
     """How much depends on the machine: what is certain is that something is asked for, that less is found, and that the bound holds."""
     figures = tmp_path / "figures.json"

@@ -72,6 +72,7 @@ def test_a_query_is_checked_without_arrays():
     assert kernels == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["shoplifting", "price-run", "delayed-vehicles"])
 def test_a_query_is_explained_without_engines(query):
     said, imported, kernels = run("explain", f"queries/{query}.yaml")
@@ -80,6 +81,7 @@ def test_a_query_is_explained_without_engines(query):
     assert kernels == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["asc", "code"])
 def test_stages_of_engines_are_explained_with_them(stage):
     said, imported, _ = run("explain", "queries/shoplifting.yaml", "--stage", stage)
@@ -87,6 +89,7 @@ def test_stages_of_engines_are_explained_with_them(stage):
     assert "numba" in imported
 
 
+@pytest.mark.slow
 def test_a_query_is_tested_by_its_engine_alone():
     said, imported, kernels = run("test", "queries/shoplifting.yaml")
     assert "0 failed" in said
@@ -94,6 +97,7 @@ def test_a_query_is_tested_by_its_engine_alone():
     assert 0 < kernels < 40
 
 
+@pytest.mark.slow
 def test_a_file_is_replayed_without_shedders_and_spark(tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
@@ -106,6 +110,7 @@ def test_a_file_is_replayed_without_shedders_and_spark(tmp_path):
 KAFKA = {"confluent_kafka", "lark", "numpy", "pyarrow"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "needed"),
     [
@@ -125,6 +130,7 @@ def test_operators_commands_begin_without_spark_and_what_learns_or_draws(command
     assert kernels == 0
 
 
+@pytest.mark.slow
 def test_operators_commands_and_their_options_are_completed():
     said, _, _ = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep d", COMP_CWORD="1")
     assert said.split() == ["demo", "doctor", "dlq"]

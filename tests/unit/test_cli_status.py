@@ -218,6 +218,7 @@ def guarded(folder, own: Identity):
         made.plane.close()
 
 
+@pytest.mark.slow
 def test_a_control_port_with_token_and_certificate_is_asked_as_the_settings_say(tmp_path, shell):
     authority = Authority(tmp_path)
     with guarded(tmp_path, authority.issue("driver")) as (file, at):

@@ -17,6 +17,8 @@ from app.control.watchdog import Watchdog
 from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 from tests.unit.test_control_levels import plan
 
+pytestmark = pytest.mark.slow  # minutes of an application in virtual time per test
+
 LARGEST, BOUND = 400_000, 2_000
 CALM = 0.1
 

@@ -19,6 +19,8 @@ from app.control.watchdog import Watchdog
 from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 from tests.unit.control_plant import LARGEST, STREAM, Plant, a_watchdog, at_capacity, in_steps
 
+pytestmark = pytest.mark.slow  # minutes of an application in virtual time per test
+
 BOUND = 2_000
 ONE = WatchedQuery("q", "random", BOUND, streams=(STREAM,))
 TIGHT = WatchedQuery("tight", "random", 1_000, streams=(STREAM,))

@@ -89,6 +89,7 @@ def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_lea
     assert examination.true == len(truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shedder", ["gspice", "prefix", "bl", "espice"])
 def test_where_few_events_are_of_any_use_the_share_of_them_that_was_asked_for_goes(tmp_path, shedder):
     """What selection keeps away goes first: all that is asked of the application lies between the last hundredths of the ratio."""
@@ -159,6 +160,7 @@ def test_auto_takes_whoever_does_least_harm(tmp_path):
     assert METHODS[lesson.shedder].level in ("events", "events per window")
 
 
+@pytest.mark.slow
 def test_shedders_of_partial_matches_compete_where_the_engine_has_them_anyway(tmp_path, query):
     closure = recorded(tmp_path / "closure", "auto", events=4_000, text=CLOSURE)
     assert set(competitors(closure.plan)) == EVENT_METHODS | {"pspice", "stateful"}
@@ -192,6 +194,7 @@ def test_with_few_composite_events_all_of_them_are_judged_by(tmp_path):
     assert lesson.model.manifest.last_ms == batch.time[-1], "what is taken into use has learned from everything"
 
 
+@pytest.mark.slow
 def test_partial_matches_are_judged_as_such(tmp_path):
     lesson = Examination(recorded(tmp_path / "pspice", "pspice", events=6000)).lesson(None)
     assert lesson.shedder == "pspice"
@@ -199,6 +202,7 @@ def test_partial_matches_are_judged_as_such(tmp_path):
     assert lesson.model.manifest.window_events > 0
 
 
+@pytest.mark.slow
 def test_shedders_of_partial_matches_learn_where_there_are_composite_events(tmp_path, monkeypatch):
     """The newest of so many as they follow have none: of a model that learned from those, all are worth nothing."""
     monkeypatch.setattr(split, "MOST_STEPS", 2_000)

@@ -363,6 +363,7 @@ JSON_OBJECTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.one_of(JSON_OBJECTS, JSON_OBJECTS, st.sampled_from(["", "  ", "{}", "[]", "x"])), min_size=1, max_size=8), st.booleans())
 def test_both_ways_through_json_lines_agree(lines, ended):

@@ -121,6 +121,7 @@ def test_tickets_fade_when_the_stream_changes() -> None:
 EVERY = [Q1, Q1_WIDE, Q2, *Q3, *Q4, *Q4_WIDE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [*EVERY, *(one.with_own_attributes() for one in (Q1, *Q3))], ids=lambda target: target.name)
 def test_query_sets_have_the_numbers_of_table_1(target: Target) -> None:
     found = query_set(target, seed=4)
@@ -249,6 +250,7 @@ def test_committed_verdicts_are_what_the_code_decides_from_the_committed_figures
         assert any(row.startswith(f"| {one.figure} | {one.says} | {one.on} |") and row.endswith(f"| **{one.verdict()}** |") for row in rows)
 
 
+@pytest.mark.slow
 def test_a_small_run_writes_plots_figures_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "QUICK", Size(24_000, 4_000, 10_000))
     monkeypatch.setattr("sys.argv", ["asc", str(tmp_path), "--quick", "--seeds", "1", "--only", "9"])

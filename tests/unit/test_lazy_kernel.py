@@ -124,6 +124,7 @@ def test_kernels_are_declared_after_those_that_they_call():
     assert DECLARED.index(doubled) < DECLARED.index(sum_of_doubled)
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_by_one_process_while_others_wait(tmp_path):
     asked = "from shedding.kernels import mixed; mixed(1, 2); print(sum(mixed.stats.cache_misses.values()))"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -134,6 +135,7 @@ def test_a_kernel_is_compiled_by_one_process_while_others_wait(tmp_path):
     assert sorted(map(int, said)) == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_processes_share_the_work(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     with step("kernels") as progress:

@@ -83,6 +83,7 @@ def rise(later: str, earlier: str) -> Compare:
     return Compare(">=", Attr(later, "price"), Arith("*", Const(1.005, "float"), Attr(earlier, "price")))
 
 
+@pytest.mark.slow
 def test_price_runs_are_what_the_definitions_find() -> None:
     quote = ("Quote",)
     query = Query(
@@ -98,6 +99,7 @@ def test_price_runs_are_what_the_definitions_find() -> None:
     assert expected
 
 
+@pytest.mark.slow
 def test_humid_spells_are_what_the_definitions_find() -> None:
     def humid(variable: str, op: str) -> Compare:
         return Compare(op, Attr(variable, "humidity"), Const(60, "integer"))
@@ -116,6 +118,7 @@ def test_humid_spells_are_what_the_definitions_find() -> None:
     assert stream.truth["humid-room"].score(found) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_late_vehicles_are_what_the_definitions_find() -> None:
     arrival = ("StopArrival",)
     late = [Compare(">=", Attr(v, "delay_s"), Const(300, "integer")) for v in "abc"]

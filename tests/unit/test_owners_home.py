@@ -340,6 +340,7 @@ def test_a_snapshot_is_written_beside_the_batches_and_holds_the_moment_it_began(
     assert not list((world.checkpoint / ".drafts").glob("snapshot-*"))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 30))
 def test_whatever_dies_and_when_the_composite_events_are_those_of_an_undisturbed_run(tmp_path_factory, expected, seed):

@@ -188,6 +188,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
+@pytest.mark.slow
 def test_whatever_ends_it_in_the_middle_the_state_is_whole_and_it_can_be_done_again(stopped, delivered, tmp_path, monkeypatch):
     expected, ends = stopped.expected()[COMMITTED + 1 :], []
     changes = {name: getattr(PosixStore, name) for name in ("write", "delete")}

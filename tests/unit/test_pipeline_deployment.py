@@ -99,6 +99,7 @@ def schema_text(name: str, attributes: tuple[str, ...]) -> str:
     return json.dumps({"type": "record", "name": name, "fields": fields})
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck])
 @given(drawn=st.lists(queries(), min_size=1, max_size=3))
 def test_random_queries_are_the_same_when_they_are_loaded(tmp_path_factory: pytest.TempPathFactory, drawn: list[WholeQuery]) -> None:

@@ -422,6 +422,7 @@ def test_changes_are_told_by_name(world: World) -> None:
     }
 
 
+@pytest.mark.slow
 def test_nothing_that_happens_while_looking_ends_the_watcher(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread goes on, ends when it is told to, and is gone then."""
     world.plane.first_batch.good()

@@ -157,6 +157,7 @@ def outcome(world, monkeypatch, limit: int, directive: Directive, rows: int = 10
     return found, refused, replace(report, cost_ns={}, selection=selection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [0.0, 0.4])
 def test_slices_give_what_the_whole_gives(world, monkeypatch, ratio):
     directive = replace(world[2], shedding={"rise": QueryShedding(ratio)} if ratio else {})

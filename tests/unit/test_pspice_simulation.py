@@ -39,6 +39,7 @@ def test_shedding_keeps_within_capacity_and_only_loses() -> None:
     assert simulation.run(world, 1, simulation.within(world, 1e9, model, 1)).complete.keys() == truth.complete.keys()
 
 
+@pytest.mark.slow
 def test_pspice_loses_less_than_random_choice_and_time_matters_where_costs_differ() -> None:
     world = World(events=120_000)
     lost = {name: simulation.false_negatives(name, world, 1.2, 1)[0] for name in simulation.METHODS}

@@ -127,6 +127,7 @@ def test_some_shipped_query_shows_the_operator(operator: str) -> None:
     assert any(re.search(OPERATORS[operator], text) for text in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", query_files([QUERIES]), ids=lambda path: path.stem)
 def test_a_shipped_query_has_tests_and_passes_them(path: Path) -> None:
     read = [QUERIES / f"{query}.yaml" for query in re.findall(r"query:([a-z-]+)", path.read_text(encoding="utf-8"))]

@@ -75,6 +75,7 @@ def test_every_combination_of_switches_finds_what_the_definition_says(length: in
     assert {one: stacks(one)(events, length, window, 10).matches for one in wanted} == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_basic_and_joins_find_what_the_definition_says(seed: int) -> None:
     events = stream(seed)

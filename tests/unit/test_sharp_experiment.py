@@ -110,6 +110,7 @@ def test_the_default_is_judged_from_the_seeds_that_it_has() -> None:
     assert not default(2), "of two seeds nothing is said"
 
 
+@pytest.mark.slow
 def test_a_small_run_gives_points_of_every_kind() -> None:
     size = Size(1, 1500, 600)
     points = Points([*sharp.of_matches("Q5+Q6", size, 0), *sharp.of_events("Q5+Q6", size, 0)])

@@ -121,6 +121,7 @@ def test_darling_asks_how_likely_conditions_are() -> None:
     assert (model.gate(0.3).keep(events) >= kept).all()
 
 
+@pytest.mark.slow
 def test_a_small_run_has_points_of_all_of_them() -> None:
     size = Size(1, 1500, 600)
     points = Points([*experiment.of_rivals("Q5+Q6", size, 0), *experiment.of_darling("Q5+Q6", size, 0)])

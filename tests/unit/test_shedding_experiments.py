@@ -277,6 +277,7 @@ def test_a_latency_far_below_the_safe_length_is_no_plateau_at_it(figure: str) ->
     assert [latency(810, 790), latency(810, 135), latency(1010, 790)] == ["reproduced", "shape reproduced", "not reproduced"]
 
 
+@pytest.mark.slow
 def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
     gspice.main([str(tmp_path), "--quick", "--only", "negation"])
@@ -289,6 +290,7 @@ def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch:
     assert "E-d" in (tmp_path / "pspice.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
     gspice.main([str(tmp_path), "--quick", "--only", "negation"])
@@ -321,6 +323,7 @@ def test_differences_are_between_the_seeds_that_both_have() -> None:
     )
 
 
+@pytest.mark.slow
 def test_own_methods_take_part_on_the_other_papers_streams() -> None:
     points = list(pspice.own_methods(pspice.Size(1, 150, 150), 0))
     assert {"own-DS1", "own-queue-DS1"} <= {one.figure for one in points}

@@ -243,6 +243,7 @@ def test_memory_follows_the_window_and_not_the_keys_ever_seen(window: str) -> No
     assert len(engine.snapshot()) < 400_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["range: 1 s, slide: 100 ms", "range: 1000 events, slide: 100 events"])
 def test_bounded_memory_follows_the_bound_and_forgets_keys(window: str) -> None:
     """A hundred keys at a time, which are not heard of again; ten tuples of each, two of which may stay."""

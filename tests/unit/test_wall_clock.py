@@ -250,6 +250,7 @@ def test_clocks_go_forward_and_waiting_is_skipped_or_slept() -> None:
         assert core is None or core >= 0
 
 
+@pytest.mark.slow
 def test_a_short_run_sheds_and_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = "processor"  # a busy machine takes no time from it
     monkeypatch.setattr(wall_runs, "SECONDS", 0.1)
