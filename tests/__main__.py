@@ -1,7 +1,7 @@
 """``python3 -m tests``: static checks and all tests, in an environment that it makes if need be.
 
     python3 -m tests                everything that CI runs
-    python3 -m tests --fast         the loop while developing: no JVM, no slow tests, five examples per property; under two minutes
+    python3 -m tests --fast         the loop while developing: no JVM, no slow tests, five examples per property: about two minutes
     python3 -m tests --nightly      also the image, a newcomer with empty caches, 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 

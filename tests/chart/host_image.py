@@ -57,7 +57,7 @@ def host_image(folder: Path) -> str:
 
 
 def _environment(venv: Path) -> dict[str, str]:
-    """As the Dockerfile has it."""
+    """As the Dockerfile has it; bytecode of packages is where ours is."""
     python = f"{venv}/bin/python"
     library = f"{venv}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     return {
@@ -65,6 +65,7 @@ def _environment(venv: Path) -> dict[str, str]:
         "JAVA_HOME": str(find_java().home),
         "PYTHONPATH": str(HOME),
         "PYTHONDONTWRITEBYTECODE": "1",
+        **({"PYTHONPYCACHEPREFIX": f"{HOME}/cache/bytecode"} if sys.pycache_prefix else {}),
         "PYTHONUNBUFFERED": "1",
         "SPARK_HOME": f"{library}/pyspark",
         "SPARK_CONF_DIR": f"{HOME}/ops/image/spark",
