@@ -1,4 +1,4 @@
-"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (``python3 -m tests`` sets it): ``fast`` (default), ``ci``, ``nightly``.
+"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (``python3 -m tests`` sets it): ``fast``, ``ci``, ``nightly``; pytest by itself draws `some`.
 
 And golden files: ``--golden-update`` writes what the tests see into them; the diff is reviewed.
 """
@@ -23,10 +23,21 @@ bytecode_in_cache()
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much]
 """Random queries with schemas and streams are large on purpose."""
 
+settings.register_profile("some", max_examples=50, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "some")
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The fast loop draws no more for properties that say by themselves how many examples they want."""
+    for item in items if PROFILE == "fast" else ():
+        test = getattr(item, "obj", None)
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, settings.default.max_examples))  # type: ignore[union-attr]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

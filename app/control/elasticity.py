@@ -54,7 +54,7 @@ def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.
     """
     at_once = np.minimum(1.0, curve)
     of_part, of_met = by_piece(np.array([part, met]))
-    found: NDArray[np.float64] = np.exp(np.add.reduce(of_part * at_once + of_met * (curve - at_once), axis=-1))
+    found: NDArray[np.float64] = np.exp((of_part * at_once + of_met * (curve - at_once)).sum(axis=-1))
     return np.where(part > 0, found, 0.0)
 
 

@@ -33,7 +33,7 @@ from tests.property.whole_language import Author as WholeAuthor
 
 KINDS = {"k": "integer", "v": "integer", "s": "string"}
 KNOWN = {name: {attribute: KINDS[attribute] for attribute in own} for name, own in TYPES.items()}
-EXAMPLES = settings(max_examples=max(3, settings.default.max_examples // 100) * settings.default.max_examples)
+EXAMPLES = settings(max_examples=2 * settings.default.max_examples)
 
 
 class Author(WholeAuthor):

@@ -21,7 +21,7 @@ from app.asc.sequence import Sequence
 from tests.naive import constructs as naive
 from tests.property.test_asc_sequences import plainly, samples
 
-FEW = settings(max_examples=max(3, settings.default.max_examples // 4), phases=(Phase.explicit, Phase.generate))
+FEW = settings(max_examples=max(20, settings.default.max_examples // 4), phases=(Phase.explicit, Phase.generate))
 
 
 def ways(sample: Sample, order, arrow=lambda construct, region: -1) -> list[list[int]]:

@@ -25,7 +25,7 @@ from app.query.plan import Catalog, ConstantTest, Item, Plan
 from tests.naive.selection import ABSENT
 from tests.property.test_asc_selection import any_sequence, catalogs, events_of, to_batch
 
-FEW = settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+FEW = settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def any_sequence(data: st.DataObject, selection: Selection) -> Sequence:
     return Sequence(tuple(order), arrows)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(catalogs(), events_of, st.data())
 def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds(
     catalog: Catalog, events: list[dict], data: st.DataObject
@@ -125,7 +125,7 @@ def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds
     assert selected.relevant.tolist() == sorted({int(row) for query in range(len(catalog.plans)) for row in selected.of_query(query)[0]})
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(catalogs(), events_of)
 def test_the_candidates_of_a_group_are_those_of_its_queries(catalog: Catalog, events: list[dict]) -> None:
     selected = Selection(catalog, "s").select(to_batch(events))
@@ -136,7 +136,7 @@ def test_the_candidates_of_a_group_are_those_of_its_queries(catalog: Catalog, ev
         assert members == sum(int(word).bit_count() for word in bitmaps.reshape(-1))
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(catalogs(), events_of)
 def test_bitmaps_of_a_group_read_with_its_own_layout_are_those_of_the_stream(catalog: Catalog, events: list[dict]) -> None:
     selected = Selection(catalog, "s").select(to_batch(events))

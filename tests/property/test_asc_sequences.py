@@ -18,7 +18,7 @@ from app.asc.sequence import Sequence
 from tests.naive import constructs as naive
 from tests.property.test_asc_selection import any_sequence, catalogs, events_of, to_batch
 
-FEW = settings(max_examples=max(3, settings.default.max_examples // 4), phases=(Phase.explicit, Phase.generate))
+FEW = settings(max_examples=max(20, settings.default.max_examples // 4), phases=(Phase.explicit, Phase.generate))
 
 
 def items_of(words: np.ndarray) -> set[int]:

@@ -176,7 +176,7 @@ def found_with(case: Case, place: Place, *, itself: bool) -> set[str]:
     return {key[2] for key in identities(case.catalog, match_sorted(case.catalog, kept).found)}
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(50, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_false_is_what_would_not_be_found_without_shedding(data: st.DataObject) -> None:
     query = data.draw(queries())

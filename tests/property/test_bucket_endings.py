@@ -52,7 +52,7 @@ class AllAlike:
         return all_but_least(candidates.state.astype(np.float64), shuffled(candidates.identity, 1), count)
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) -> None:
     query = data.draw(queries())

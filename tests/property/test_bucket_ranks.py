@@ -29,7 +29,7 @@ from tests.property.random_queries import queries, schemas, streams
 from tests.property.test_bucket_recording import answers_of
 from tests.property.test_bucket_way import SOURCES, arrivals_of, run, split
 
-QUARTER = settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+QUARTER = settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 
 
 class Seen(dict[int, list[tuple[tuple[int, int, int], int]]]):

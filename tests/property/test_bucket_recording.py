@@ -30,7 +30,7 @@ def answers_of(catalog: Catalog, found: recording.Recording) -> Counter:
     return total
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_slices_of_any_size_find_the_same(data: st.DataObject) -> None:
     known, query = data.draw(cases())
@@ -43,7 +43,7 @@ def test_slices_of_any_size_find_the_same(data: st.DataObject) -> None:
     assert answers_of(catalog, found) == expected(matches(query, events), known)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_arrivals_in_slices_of_any_size_lose_only_what_is_late(data: st.DataObject) -> None:
     known, query = data.draw(cases())

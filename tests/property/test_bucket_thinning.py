@@ -124,7 +124,7 @@ def in_order(events: list[Event]) -> list[Event]:
     return sorted(events, key=lambda one: (one["time"], one["source"], one["offset"]))
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_what_is_kept_does_not_depend_on_how_the_stream_was_cut(data: st.DataObject) -> None:
     query, threshold = data.draw(st.sampled_from(QUERIES)), data.draw(st.sampled_from(THRESHOLDS))
@@ -145,7 +145,7 @@ def test_what_is_kept_does_not_depend_on_how_the_stream_was_cut(data: st.DataObj
     assert own == expected(matches(query, kept), LIVELY)
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_nor_on_topic_partitions_that_come_one_after_the_other(data: st.DataObject) -> None:
     """A trusted order: the second topic partition's events may be many windows behind what the first one's were."""
@@ -167,7 +167,7 @@ def test_nor_on_topic_partitions_that_come_one_after_the_other(data: st.DataObje
     assert own == expected(matches(query, kept_of(catalog.plans[0], query, in_order(events), threshold)), LIVELY)
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_nothing_false_is_told_where_it_is_certain_what_is_over(data: st.DataObject) -> None:
     """Negations between two single events: the memory ends itself what it drops."""
@@ -179,7 +179,7 @@ def test_nothing_false_is_told_where_it_is_certain_what_is_over(data: st.DataObj
     assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_nothing_false_is_told_where_the_query_allows_none(data: st.DataObject) -> None:
     """Whatever is negated stays: ends and starts as well."""

@@ -18,7 +18,7 @@ from tests.property.test_bucket_way import arrivals_of, cases, run, split
 from tests.property.test_cep_engine import unfinished
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_timeouts_are_the_unfinished_prefixes_whatever_the_split(data: st.DataObject) -> None:
     known, query = data.draw(cases())

@@ -137,7 +137,7 @@ def positions(events: list[Event]) -> list[tuple[int, int]]:
     return sorted((event["source"], event["offset"]) for event in events)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_over_batches_tasks_and_buckets_with_restarts_finds_what_the_definitions_find(data: st.DataObject) -> None:
     known, query = data.draw(cases())
@@ -157,7 +157,7 @@ def test_any_split_over_batches_tasks_and_buckets_with_restarts_finds_what_the_d
     assert found.identities == run(catalog, known, [[arrivals]], rules, 1, set()).identities
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_trusted_stream_finds_the_same_without_waiting(data: st.DataObject) -> None:
     known, query = data.draw(cases())
@@ -184,7 +184,7 @@ def test_a_trusted_stream_finds_the_same_without_waiting(data: st.DataObject) ->
 TRUSTED = {"A": {"k": "integer", "g": "string"}, "B": {"k": "integer", "g": "string"}, "C": {"k": "integer"}}
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_in_a_trusted_stream_every_event_of_a_key_counts_as_predecessor(data: st.DataObject) -> None:
     """Also those that no query wants, that went to another bucket or that came in an earlier batch."""
@@ -208,7 +208,7 @@ def test_in_a_trusted_stream_every_event_of_a_key_counts_as_predecessor(data: st
     assert found.answers == expected(matches(query, sorted(fed.fed, key=lambda e: (e["time"], e["source"], e["offset"]))), TRUSTED)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_changed_catalog_lets_unchanged_queries_go_on(data: st.DataObject) -> None:
     known, query = data.draw(cases())

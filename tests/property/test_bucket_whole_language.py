@@ -76,7 +76,7 @@ def identities(catalog: Catalog, found: Iterable[Found]) -> Counter[Any]:
     return all_of_them
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_of_the_input_finds_what_the_sorted_events_give(data: st.DataObject) -> None:
     query = data.draw(queries())

@@ -95,7 +95,7 @@ def run(
     return found
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_engine_finds_what_the_definitions_say(data: st.DataObject) -> None:
     known = data.draw(schemas())
@@ -129,7 +129,7 @@ def trusted(draw: st.DrawFn) -> tuple[Query, Schemas, list[list[Event]], list[in
     return replace(query, equivalence=tests), known, by_source, arrival
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 3), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), trusted())
 def test_trusted_order_finds_the_same_matches_and_fires_by_the_own_source(data: st.DataObject, case: tuple[Any, ...]) -> None:
     query, known, by_source, arrival = case
@@ -172,7 +172,7 @@ def unfinished(query: Query, events: list[Event]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 3), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_unfinished_prefix_times_out_once(data: st.DataObject) -> None:
     known = data.draw(schemas())

@@ -301,7 +301,7 @@ def defined(column: Column) -> Column:
     return column if column.state is None else replace(column, values=np.where(column.state == 0, column.values, 0))
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 67) * settings.default.max_examples)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.data())
 def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> None:
     query = data.draw(chains(wide=True).filter(needs_runs))

@@ -33,7 +33,7 @@ def run(query: TemporalQuery, catalog: Catalog, steps: list, rules: TimeRules, b
     return found, identities
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_over_batches_tasks_and_buckets_with_restarts_finds_what_the_definitions_find(data: st.DataObject) -> None:
     query = data.draw(temporal_queries() | bounded_queries())

@@ -90,7 +90,7 @@ def test_with_bounded_memory_the_tuples_kept_are_coalesced(data: st.DataObject) 
     check(data, bounded_queries())
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_tables_and_output_that_are_always_too_small_change_nothing(data: st.DataObject) -> None:
     with patch.object(coalescer, "ROOM", 1), patch.object(temporal, "CHUNK", 3):

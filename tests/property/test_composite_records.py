@@ -21,7 +21,7 @@ from tests.property.test_bucket_whole_language import compiled
 from tests.property.whole_language import is_valid_for, queries, streams
 
 
-@settings(max_examples=max(3, settings.default.max_examples), deadline=None)
+@settings(max_examples=max(150, settings.default.max_examples), deadline=None)
 @given(st.data())
 def test_columns_say_what_objects_say(data: st.DataObject) -> None:
     query = data.draw(queries())

@@ -156,7 +156,7 @@ def cases(draw: st.DrawFn) -> list[tuple[Query, tuple[str, ...]]]:
     return [*queries, LAST] if draw(st.booleans()) else queries
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 8), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(30, settings.default.max_examples // 8), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_composite_events_are_read_as_by_the_definitions_whatever_the_split(data: st.DataObject) -> None:
     queries = data.draw(cases())
@@ -194,7 +194,7 @@ def test_composite_events_of_one_time_keep_their_order_when_steps_later_matches_
         assert sum(count for (name, _), count in found.found.items() if name == "z") == 28
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 10), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 10), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_composite_events_of_a_trusted_stream_are_read_in_their_order(data: st.DataObject) -> None:
     """The upper query is fed at once, key by key; the lower one waits until nothing earlier can come."""

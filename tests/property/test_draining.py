@@ -85,7 +85,7 @@ def test_a_pattern_that_changes_finishes_what_it_began(data: st.DataObject) -> N
     check(data, old, new, LIVELY, arrivals, rules)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_temporal_query_that_changes_finishes_what_it_began(data: st.DataObject) -> None:
     old, new = (temporal_plan(data.draw(temporal_queries() | bounded_queries())) for _ in range(2))

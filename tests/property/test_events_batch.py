@@ -66,14 +66,14 @@ def rows_of(batch):
     return rows
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(st.lists(rows_(), max_size=4))
 def test_joined_batches_hold_the_rows_of_all(parts):
     batches = [batch_of(rows, {name for row in rows for name in row if name in CELLS}) for rows in parts]
     assert rows_of(concatenate(batches)) == [row for rows in parts for row in rows]
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(rows_(), st.data())
 def test_pieces_of_a_batch_join_to_what_was_taken(rows, data):
     batch = batch_of(rows, CELLS)
@@ -85,7 +85,7 @@ def test_pieces_of_a_batch_join_to_what_was_taken(rows, data):
     assert joined.columns["s"].dictionary is batch.columns["s"].dictionary
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(rows_())
 def test_total_order_is_by_time_source_and_offset(rows):
     def key(row):
@@ -166,7 +166,7 @@ def naive_xxh64(data):
     return h ^ h >> 32
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=100), max_size=5))
 def test_entry_hashes_follow_the_specification_for_every_length(entries):
     assert entry_hashes(Dictionary.of(entries)).tolist() == [naive_xxh64(entry) for entry in entries]

@@ -218,7 +218,7 @@ def runs_in_the_kernel(decoder, writer):
     return True
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(messages())
 def test_columns_hold_what_fastavro_reads(message):
     raw, rows = message
@@ -233,7 +233,7 @@ def test_columns_hold_what_fastavro_reads(message):
     assert cells(decoded.batch) == [expected(records, schema, payload, schema) for payload in payloads]
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(messages())
 def test_the_general_path_fills_the_same_cells_as_the_kernel(message):
     raw, rows = message
@@ -274,7 +274,7 @@ def evolved(draw, raw):
     return {**raw, "fields": draw(st.permutations(fields))}
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_resolution_agrees_with_fastavro(data):
     raw, rows = data.draw(messages())
@@ -295,7 +295,7 @@ def test_resolution_agrees_with_fastavro(data):
         assert cells(decode(decoder, [prefix(7) + payload]).batch) == want
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_broken_bytes_fail_alone_and_leave_their_neighbours_untouched(data):
     raw, rows = data.draw(messages().filter(lambda message: len(message[1]) > 1))
@@ -325,7 +325,7 @@ def test_broken_bytes_fail_alone_and_leave_their_neighbours_untouched(data):
             assert kept[victim] == expected(records, schema, values[victim][5:], schema)
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 2))
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=40)))
 def test_random_bytes_never_raise(values):
     schema = parse_schema({"type": "record", "name": "E", "fields": [TIME, {"name": "a", "type": {"type": "array", "items": "string"}}]})
@@ -334,7 +334,7 @@ def test_random_bytes_never_raise(values):
     assert len(decoded.batch) + len(decoded.failures) == len(values)
 
 
-@settings(deadline=None, max_examples=max(3, settings.default.max_examples // 4))
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.binary(max_size=12), min_size=1), st.integers(1, 4))
 def test_dictionaries_grow_without_losing_an_entry(entries, repeats):
     schema = parse_schema({"type": "record", "name": "E", "fields": [TIME, {"name": "a", "type": "bytes"}]})

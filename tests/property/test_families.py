@@ -73,7 +73,7 @@ def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int]
     return seen
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(30, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_every_query_of_a_family_finds_what_it_finds_alone(data: st.DataObject) -> None:
     known = LIVELY if data.draw(st.booleans()) else data.draw(schemas())

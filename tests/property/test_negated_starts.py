@@ -96,7 +96,7 @@ def without_start(query: WholeQuery) -> WholeQuery:
     return query
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=max(50, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_over_buckets_and_restarts_finds_the_same(data: st.DataObject) -> None:
     query, lines = data.draw(starts()), data.draw(lines_with_d())

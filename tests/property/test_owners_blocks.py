@@ -22,7 +22,7 @@ def written(cut) -> list[memoryview]:
     return [memoryview(block) for block in cut.fresh]
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 7), deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 3),
     rows=st.integers(0, 60_000),

@@ -16,7 +16,7 @@ from app.query.plan import Catalog
 from tests.property.test_bucket_whole_language import compiled, identities
 from tests.property.whole_language import is_valid_for, queries, streams
 
-LONG = settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+LONG = settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def drawn(data: st.DataObject) -> tuple[Catalog, EventBatch]:

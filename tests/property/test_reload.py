@@ -42,7 +42,7 @@ from tests.property.test_families import variants
 Steps = Sequence[Sequence[EventBatch]]
 SHEDDINGS = st.sampled_from([Shedding(), Shedding(), Shedding(safety=0.5), Shedding("pspice", 1000)])
 """State does not depend on them, save that shedders of partial matches know no chains."""
-FEW = settings(max_examples=max(3, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+FEW = settings(max_examples=max(40, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def restored(bucket: Bucket, catalog: Catalog, rules: TimeRules) -> Bucket:

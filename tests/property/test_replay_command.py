@@ -83,7 +83,7 @@ def replayed(query: Query, events: list[Event], lateness: int | None) -> Counter
     )
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 3))
+@settings(max_examples=max(20, settings.default.max_examples // 3))
 @given(st.data())
 def test_replay_writes_what_the_definitions_find(data: st.DataObject) -> None:
     known = {

@@ -35,7 +35,7 @@ SMALL = {
 }
 
 
-@settings(max_examples=max(3, settings.default.max_examples))
+@settings(max_examples=max(60, settings.default.max_examples))
 @given(st.data())
 def test_small_parts_of_files_give_the_bytes_of_the_whole(data: st.DataObject) -> None:
     first, second = data.draw(queries()), data.draw(queries())

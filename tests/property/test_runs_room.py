@@ -12,7 +12,7 @@ from tests.property.test_whole_language import replayed, told
 from tests.property.whole_language import is_valid_for, queries, streams
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2))
+@settings(max_examples=max(40, settings.default.max_examples // 2))
 @given(st.data())
 def test_engines_without_room_find_the_same_in_the_same_order(data: st.DataObject) -> None:
     query = data.draw(queries())

@@ -150,7 +150,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.slow
-@settings(max_examples=max(3, settings.default.max_examples // 20), deadline=None)
+@settings(max_examples=max(5, settings.default.max_examples // 20), deadline=None)
 @given(data=st.data())
 def test_what_is_shed_sampled_and_judged_does_not_depend_on_which_task_got_what(world: World, data: st.DataObject) -> None:
     ratio = data.draw(st.sampled_from([0.3, 0.6, 0.9]))

@@ -70,7 +70,7 @@ def test_as_many_partial_matches_go_as_must_and_no_more(
         assert processing.latency_s(count - dropped + 1) > left * (1 - 1e-9) - 1e-12
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 7))
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(SHAPES)), st.floats(0, 0.1), st.floats(1e-6, 1e-2))
 def test_curve_finds_the_shape_that_made_the_samples(shape: str, offset: float, slope: float) -> None:
     counts = np.linspace(5, 5000, 40)

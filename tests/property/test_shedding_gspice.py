@@ -87,7 +87,7 @@ def test_frequencies_are_counted(stream: list[naive.Event], pane: Pane, data: st
     assert features.frequencies(events, np.array(rows, np.int64)).tolist() == [list(map(float, one)) for one in wanted]
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 7))
+@settings(max_examples=30)
 @given(streams(least=1), PANES, st.lists(st.integers(0, 25), max_size=4))
 def test_batches_need_only_what_is_carried(stream: list[naive.Event], pane: Pane, cuts: list[int]) -> None:
     whole = judged(stream)

@@ -43,7 +43,7 @@ def model_of(trees: Trees, pane: Pane, missing: np.ndarray) -> GspiceTreesModel:
     return GspiceTreesModel(trained.manifest, pane, TYPES, missing, trees, trained.shares, "split", trained.type_shares)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 17))
+@settings(max_examples=12)
 @given(
     st.integers(0, 2**31), st.sampled_from([Pane(events=1), Pane(events=7), Pane(time_ms=5)]), st.sampled_from([1, 4]), st.integers(0, 12)
 )

@@ -106,7 +106,7 @@ def rank_of(model: PrefixModel, events: JudgedEvents, k: int, lot: float) -> flo
     return below + (upto - below) * lot
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 10))
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**31), thinned=st.sampled_from([0.0, 0.3]), staying=st.sampled_from([0, 0b10]), by_partition=st.booleans())
 def test_events_rank_as_defined(*, seed: int, thinned: float, staying: int, by_partition: bool) -> None:
     model = method("prefix", leaf_events=10).train(event_observations(seed % 7), Training(seed=seed))

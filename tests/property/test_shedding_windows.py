@@ -56,7 +56,7 @@ def test_utilities_are_those_of_the_definition(learning: list[naive.Pair], later
         np.testing.assert_allclose(model.utilities(judged(pairs)), [float(table.utility(pair)) for pair in pairs], atol=1e-9)
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 7))
+@settings(max_examples=30)
 @given(windows(), st.integers(1, 3), st.integers(1, 9))
 def test_every_part_of_a_window_has_the_literal_threshold_of_its_own(pairs: list[naive.Pair], parts: int, tenths: int) -> None:
     model = Espice(parts=parts, holdout=0.0, ties="literal").train(observed(pairs), Training())
@@ -124,7 +124,7 @@ def test_baseline_drops_unnamed_and_frequent_types_first(name: str) -> None:
         method(name).train(type(observations)(candidates, np.zeros(len(types))), Training())
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 7))
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 7), st.integers(1, 7))
 def test_windows_hold_the_events_that_they_cover(gaps: list[int], size: int, slide: int) -> None:
     time = np.cumsum([0, *gaps])

@@ -96,7 +96,7 @@ def test_naive_runs_and_definitions_agree(data: st.DataObject) -> None:
         assert set(by_runs(Player(query, shape, scope))) == set(found(query, shape, scope))
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 2))
+@settings(max_examples=100)
 @given(queries())
 def test_generated_queries_are_read_as_they_are_written(query: WholeQuery) -> None:
     assert query_of(yaml_text(query)) == query

@@ -41,7 +41,7 @@ def diagnosis_of(query: WholeQuery, lines: Lines) -> Diagnosis | None:
     return Diagnosis(Stream(plan, batch, source.line_finder().lines_of(batch.source, batch.offset).tolist()))
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 3))
+@settings(max_examples=60)
 @given(st.data())
 def test_diagnosis_comes_to_the_matches_of_the_naive_engine(data: st.DataObject) -> None:
     query = data.draw(queries())
