@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
 ADMITTED = 0.95
 """Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
+LASTING = 0.5
+"""What makes a batch longer than it should be (a neighbour, a broker that is busy, a shared processor) is often there for another one: so much of it, as a logarithm, is reckoned with where events wait for just that batch. Longer batches by what they do have no such memory, and the ratio that holds does not follow either."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -40,6 +42,7 @@ class Outlook:
         waiting: the same with what it leaves behind.
         rates: records per ms.
         age_ms: how long the batch's oldest event has waited.
+        surprise: by how much longer than expected the batch before took, as a logarithm.
     """
 
     costs: QueryCosts
@@ -50,6 +53,7 @@ class Outlook:
     rates: Records
     age_ms: float
     largest_batch: int
+    surprise: float = 0.0
 
     def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
         """Of a batch of so many records; more than fit into one take several."""
@@ -131,6 +135,7 @@ class Outlook:
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
         now = self.costs.load(self.records, settled=False)
+        longer = 1.0 if self.costs.of_matches & {*queries} else exp(LASTING * self.surprise)
         admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def by_length(load: Load, rows: NDArray[np.float64]) -> float:
@@ -142,7 +147,7 @@ class Outlook:
             return max(by_length(one, rows) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
-            return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
+            return longer * self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
             return by_length(steady, self.costs.rows(ratios))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import log
 
 JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
+MOST_SURPRISE = 1.0
+"""As a logarithm: what takes three times as long stood still, and says nothing about the next batch beyond that."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 
@@ -23,6 +26,9 @@ class Running:
         late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
         in_reach: whether all bounds can be kept.
         margins: by bound (ms, as text), what of it is kept free; see `app.control.lateness`.
+        planned: the batch that was planned last.
+        expected_ms: what that one was to take; 0 where nothing is known.
+        surprise: by how much longer the newest batch took than it was to, as a logarithm; 0 where it was shorter.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -42,12 +48,20 @@ class Running:
     late_ms: float = 0.0
     in_reach: bool = True
     margins: dict[str, float] = field(default_factory=dict)
+    planned: int = -1
+    expected_ms: float = 0.0
+    surprise: float = 0.0
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
         known = self.rates.get(stream)
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
+
+    def learn_surprise(self, batch: int, duration_ms: float) -> None:
+        """Compares a batch with what it was to take, if that is known."""
+        known = batch == self.planned and min(duration_ms, self.expected_ms) > 0
+        self.surprise = min(MOST_SURPRISE, max(0.0, log(duration_ms / self.expected_ms))) if known else 0.0
 
     def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
         """Takes all streams into account, one that is silent now as well.

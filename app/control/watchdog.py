@@ -135,7 +135,9 @@ class Watchdog:
         warm = self._seen > self._settings.warm_up_batches
         on_average = waited / 2 + seen.duration_ms if ordinary else None
         self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
+        running.surprise = 0.0
         if warm:
+            running.learn_surprise(seen.batch, seen.duration_ms)
             self._learn_margins(seen, explained)
             work = max(0.0, sum(one.work_ms for one in seen.queries.values()))
             cost = BatchCost(sum(seen.consumed.values()), seen.shipped, work, seen.duration_ms)
@@ -150,7 +152,7 @@ class Watchdog:
         """Decides the ratios of a batch that is about to begin."""
         running = self._running
         since_ms = float(max(1, planned.at_ms - running.begun_at_ms)) if running.begun_at_ms else 1.0
-        running.begun_at_ms = planned.at_ms
+        running.begun_at_ms, running.planned, running.expected_ms = planned.at_ms, planned.batch, 0.0
         if running.last_batch < 0:
             return
         if 0 <= planned.at_ms - self._decided_at_ms < self._settings.interval:  # clocks may step back
@@ -167,6 +169,7 @@ class Watchdog:
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
         self._forecast = self._foreseen(outlook)
+        running.expected_ms = self._forecast.latency_ms - outlook.age_ms
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that decisions depend on, as JSON values."""
@@ -225,7 +228,15 @@ class Watchdog:
         if running.remaining > 0:
             age_ms = max(age_ms, running.lag_ms)
         return Outlook(
-            self._costs, model, pace_of(list(self._batches), model), records, waiting, dict(running.rates), age_ms, self._largest_batch
+            self._costs,
+            model,
+            pace_of(list(self._batches), model),
+            records,
+            waiting,
+            dict(running.rates),
+            age_ms,
+            self._largest_batch,
+            running.surprise,
         )
 
     def _catch_up(self, outlook: Outlook) -> None:

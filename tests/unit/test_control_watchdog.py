@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.control import lateness
+from app.control import lateness, outlook
 from app.control.costs import BatchCost, fit_costs
 from app.control.query_cost import QueryObservation
 from app.control.query_costs import QueryCosts
@@ -58,7 +58,7 @@ def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float) -> None:
     if loose.mean() > 0.1:
         assert tight.min() > 0.94, "the loose one gives only what the tight one cannot"
     else:
-        assert tight.max() < 0.985
+        assert tight.max() < 0.99, "nor is it asked for all that it may lose"
     assert max(tight.std(), loose.std()) < 0.05
 
 
@@ -519,9 +519,9 @@ def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow
     assert plant.asked("q", 30 * SECOND).std() < 0.1
 
 
-def stalling(stalls: tuple[float, float], times: float, seed: int = 1) -> Plant:
+def stalling(stalls: tuple[float, float], times: float, seed: int = 1, **changes: object) -> Plant:
     """Four minutes, at a multiple of what batches of 0.4 s can do."""
-    plant = Plant(lambda _: 0.0, {"tight": 0.025}, fixed_ms=150.0, work_noise=0.15, window_ms=3_000.0, stalls=stalls, seed=seed)
+    plant = Plant(lambda _: 0.0, {"tight": 0.025}, fixed_ms=150.0, work_noise=0.15, window_ms=3_000.0, stalls=stalls, seed=seed, **changes)  # type: ignore[arg-type]
     rate = times * (400 - plant.fixed_ms) / 400 / 0.026
     plant.rate = lambda now: rate if now > 1_020_000 else rate / 3
     return plant.run(a_watchdog(TIGHT), until_ms=260 * SECOND)
@@ -539,12 +539,37 @@ def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they
     assert minutes_late(kept) <= 2, "of 16"
     monkeypatch.setattr(lateness, "STEP", 0.0)
     missed, free = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
-    assert minutes_late(missed) >= 6, "without"
+    assert minutes_late(missed) >= 4, "without"
     more = [np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]) for plants in (kept, missed)]
     assert more[0] - more[1] < 0.05
     assert steady.asked("tight", 20 * SECOND).mean() == pytest.approx(free.asked("tight", 20 * SECOND).mean(), abs=0.01), (
         "no stalls, no margin"
     )
+
+
+def held_up(times: float, seed: int) -> Plant:
+    """Four minutes, in which a neighbour is there for a second and a half, twelve seconds apart on average: whole batches take 1.6 times as long."""
+    begins = 1_020_000 + np.cumsum(np.random.default_rng(seed).exponential(12_000.0, 100))
+
+    def slow(now: float) -> float:
+        before = begins[begins <= now]
+        return 1.6 if len(before) and now - before[-1] < 1_500 else 1.0
+
+    return stalling((0.0, 0.0), times, seed, slow=slow)
+
+
+@pytest.mark.slow
+def test_where_what_holds_a_batch_up_is_there_for_the_next_one_as_well_that_one_is_let_in_with_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shed, late_ms = [], []
+    for lasting in (outlook.LASTING, 0.0):
+        monkeypatch.setattr(outlook, "LASTING", lasting)
+        plants = [held_up(times, seed) for times in (1.2, 1.8) for seed in (1, 2)]
+        shed.append(np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]))
+        late_ms.append(np.mean([one.late(0.99, 20 * SECOND) for one in plants]))
+    assert shed[0] < shed[1] - 0.01, "what is not late needs no margin"
+    assert late_ms[0] < late_ms[1] - 10
 
 
 def test_nothing_is_kept_free_for_a_bound_that_nobody_sheds_for_or_that_cannot_be_kept() -> None:

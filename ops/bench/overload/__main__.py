@@ -1,6 +1,6 @@
 """Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
 
-    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--beliefs FILE] [--json FILE] [--plot FOLDER]
+    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--beliefs FOLDER] [--json FILE] [--plot FOLDER]
     python -m ops.bench.overload --foretell [--workload W …] [--shedder S …] [--json FILE]
 
 For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
@@ -142,7 +142,7 @@ def parsed() -> argparse.Namespace:
         "--add", action="store_true", help="keep the other runs that the file has: all of it takes hours, and may be run in pieces"
     )
     parser.add_argument(
-        "--beliefs", type=Path, metavar="FILE", help="of the last shedder: what the watchdog saw and knew, batch by batch (JSON lines)"
+        "--beliefs", type=Path, metavar="FOLDER", help="what the watchdog saw and knew, batch by batch (JSON lines), a file per run"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="runs without shedding are kept there, and used again")
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
@@ -210,7 +210,7 @@ def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -
     workload = where.workload
     with embedded_services() as services:
         place = Place(where.folder / workload.name / shedder, services, where.models)
-        with noted(where.beliefs):
+        with noted(where.beliefs and where.beliefs / f"{workload.label}-{shedder}.jsonl"):
             run = shed_run(where.spark, place, workload, shedder, schedule)
         whole = whole or kept.whole(where.keep, run.settings, workload, schedule, lambda: whole_run(where.spark, place, workload))
     return run, whole, judged(shedder, run, whole)

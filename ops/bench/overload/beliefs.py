@@ -19,6 +19,7 @@ def noted(file: Path | None) -> Iterator[None]:
         yield
         return
     observe, plan = Watchdog.observe, Watchdog.plan
+    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lines:
 
         def observing(self: Watchdog, seen: BatchObservation) -> None:
