@@ -20,14 +20,16 @@ def draw(figures: Mapping[str, Any], folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for workload in dict.fromkeys(row["workload"] for row in figures["runs"]):
-        rows = [row for row in figures["runs"] if row["workload"] == workload and row["rate"] != "all"]
-        query = next(row["query"] for row in rows if row["bound_ms"] is not None)
-        _over_rates(workload, query, [row for row in rows if row["query"] == query]).savefig(folder / f"{workload}.svg")
+        over_rates(figures, workload).savefig(folder / f"{workload}.svg")
     for run, ratios in figures["ratios"].items():
         _over_time(run, ratios).savefig(folder / f"{run.replace('/', '-')}.svg")
 
 
-def _over_rates(workload: str, query: str, rows: list[dict[str, Any]]) -> Figure:
+def over_rates(figures: Mapping[str, Any], workload: str) -> Figure:
+    """A panel per figure, a line per shedder, of the workload's first query with a bound."""
+    rows = [row for row in figures["runs"] if row["workload"] == workload and row["rate"] != "all"]
+    query = next(row["query"] for row in rows if row["bound_ms"] is not None)
+    rows = [row for row in rows if row["query"] == query]
     figure = Figure(figsize=(14, 3.6), layout="constrained")
     for axes, (name, title) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         for shedder in dict.fromkeys(row["shedder"] for row in rows):

@@ -1,0 +1,199 @@
+"""Says what overload did to the real application, from `overload.json`: what was promised and where it holds, and a table per workload.
+
+python -m ops.bench.overload.page        # writes ops/bench/overload.md and its pictures
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ops.bench.overload import judged
+from ops.bench.overload.pictures import over_rates
+
+HERE = Path(__file__).parents[1]
+DEVIATION = 0.05
+FORETOLD = 0.1
+"""By so much a recall may miss what was foretold of it, less that of `random`."""
+VERDICTS = 0.05
+"""Of the verdicts on false composite events so many may be `UNVERIFIABLE`."""
+FEW_LOST = 0.9995
+"""A recall of this is one event that lay on the border between two phases."""
+SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pspice")
+
+Row = Mapping[str, Any]
+UNKNOWN = judged.Row("", "", "", "", None, 0).to_plain()
+
+TOP = """# Overload, on the real application
+
+Broker, registry and Spark `local[2]` on a machine with two cores, and the sender on the same two. The capacity is measured first; then one application per shedder gets 120 to 200 % of it for a minute each, a calm of 20 s before each, and at the end five times the capacity for 30 s. The same events without shedding say what there was to find, identity by identity.
+
+```
+python -m ops.bench.overload --workload {workloads} --shedder {shedders} --learn 500000 --keep FOLDER     # 25 minutes per workload and 13 to 16 per shedder
+python -m ops.bench.overload.page                                                                  # this page, from overload.json
+```
+
+Latency is that of detection: from the broker's time of the last constituent to the broker's time of the composite event, from the phase's first second on. The ratio is the mean of all batches from the phase's eleventh second on, ± their standard deviation. Why the ratios are what they are, and what was tried: `ops/decisions/0037-two-loops.md`.
+"""
+
+
+def page(figures: Mapping[str, Any]) -> str:
+    """The page, in Markdown.
+
+    Args:
+        figures: as `overload.json` has them.
+    """
+    runs: list[Row] = [{**UNKNOWN, **one} for one in figures["runs"]]  # fields of a later version may be missing
+    rows = [one for one in runs if not one["forced"]]
+    workloads = list(dict.fromkeys(one["workload"] for one in rows))
+    parts = [TOP.format(workloads=" ".join(workloads), shedders=" ".join(SHEDDERS)), _promises(runs)]
+    for workload in workloads:
+        own = [one for one in rows if one["workload"] == workload]
+        parts += [
+            f"## {workload}\n\n{_capacities(own)}\n\n![p99, ratio, recall and precision](overload-{workload}.png)\n",
+            _latencies(own),
+            _foretold(own),
+        ]
+    return "\n".join([*parts, _audits(runs)])
+
+
+def _promises(runs: Sequence[Row]) -> str:
+    phases = [one for one in runs if one["rate"] != "all" and not one["forced"]]
+    steady = [one for one in phases if one["bound_ms"] and one["drop_ratio"] > 0 and one["rate"] != "burst"]
+    whole = [one for one in runs if one["rate"] == "all"]
+    told = [one for one in phases if one["bound_ms"] and one["p99_ms"] is not None]
+    false, verdicts = (sum(one[name] for one in whole) for name in ("false_positives", "false_positives_without_verdict"))
+    confirmed, open_ = (sum(one[name] for one in whole) for name in ("wrongly_confirmed", "unverifiable"))
+    free = [one for one in phases if one["bound_ms"] is None and one["recall"] is not None]
+    lines = [
+        ("p99 is at most the bound, at every rate and in the burst", *_held(told, lambda one: one["p99_ms"] <= one["bound_ms"], _late)),
+        ("queries without a bound lose nothing", *_held(free, lambda one: one["recall"] >= FEW_LOST, _recall)),
+        (f"the ratio's standard deviation in steady overload is below {DEVIATION}", *_held(steady, lambda one: one["drop_ratio_sd"] < DEVIATION, _deviation)),
+        ("the live estimate's interval contains the true recall", *_held([one for one in whole if one["true_recall_in_interval"] is not None], lambda one: one["true_recall_in_interval"], _name)),
+        ("recall is better than that of `random` by what `cep evaluate` foretold, within 10 points (or by more)", *_held(_compared(phases), lambda one: one["better"] >= one["foretold"] - FORETOLD, _better)),
+        ("every false composite event has a verdict, and none is confirmed", f"{false - verdicts - confirmed:,} of {false:,}", ""),
+        (f"at most {100 * VERDICTS:.0f} % of those verdicts are `UNVERIFIABLE`", f"{100 * open_ / max(1, false):.1f} %", ""),
+    ]  # fmt: skip
+    return "| promise | holds in | not in |\n|---|---|---|\n" + "".join(f"| {' | '.join(one)} |\n" for one in lines)
+
+
+def _held(rows: Sequence[Row], holds: Callable[[Row], bool], named: Callable[[Row], str]) -> tuple[str, str]:
+    missed = [one for one in rows if not holds(one)]
+    return f"{len(rows) - len(missed)} of {len(rows)}", "; ".join(map(named, missed))
+
+
+def _name(one: Row) -> str:
+    rate = "" if one["rate"] == "all" else f" {one['rate']}"
+    return f"{one['workload']} `{one['shedder']}`{rate} {one['query']}"
+
+
+def _late(one: Row) -> str:
+    return f"{_name(one)} {one['p99_ms']:,.0f} ms"
+
+
+def _recall(one: Row) -> str:
+    return f"{_name(one)} {one['recall']:.3f}"
+
+
+def _deviation(one: Row) -> str:
+    return f"{_name(one)} {one['drop_ratio_sd']:.2f}"
+
+
+def _better(one: Row) -> str:
+    return f"{_name(one)} {one['better']:+.2f} (foretold {one['foretold']:+.2f})"
+
+
+def _compared(phases: Sequence[Row]) -> list[Row]:
+    """Rows of shedders beside `random`'s of the same capacity, of which both were foretold."""
+    key = ("workload", "rate", "query", "capacity_per_s")
+    chance = {tuple(one[name] for name in key): one for one in phases if one["shedder"] == "random"}
+    compared = []
+    for one in phases:
+        other = chance.get(tuple(one[name] for name in key))
+        if other is None or other is one or None in (one["foretold_recall"], other["foretold_recall"], one["recall"], other["recall"]):
+            continue
+        better = {"better": one["recall"] - other["recall"], "foretold": one["foretold_recall"] - other["foretold_recall"]}
+        compared.append({**one, **better})
+    return compared
+
+
+def _capacities(rows: Sequence[Row]) -> str:
+    by_capacity: dict[int | None, list[str]] = {}
+    for one in rows:
+        names = by_capacity.setdefault(one["capacity_per_s"], [])
+        if one["shedder"] not in names:
+            names.append(one["shedder"])
+    told = (f"{capacity:,} events/s ({', '.join(f'`{one}`' for one in names)})" for capacity, names in by_capacity.items() if capacity)
+    return f"Capacity {'; '.join(told)}. p99 in ms (later than the bound: bold); where anything was shed, ratio ± deviation, recall."
+
+
+def _latencies(rows: Sequence[Row]) -> str:
+    shedders = [one for one in SHEDDERS if any(row["shedder"] == one for row in rows)]
+    cells = {(one["rate"], one["query"], one["shedder"]): _cell(one) for one in rows if one["rate"] != "all"}
+    bounds = {one["query"]: one["bound_ms"] for one in rows}
+    lines = [
+        f"| {rate} | `{query}`, {f'{bound / 1000:g} s' if bound else 'no bound'} | {' | '.join(cells.get((rate, query, one), '') for one in shedders)} |\n"
+        for rate in dict.fromkeys(one["rate"] for one in rows if one["rate"] != "all")
+        for query, bound in bounds.items()
+    ]
+    return f"| input | query, bound | {' | '.join(f'`{one}`' for one in shedders)} |\n|---|---|{'---|' * len(shedders)}\n{''.join(lines)}"
+
+
+def _cell(one: Row) -> str:
+    if one["p99_ms"] is None:
+        return f"nothing found, {one['drop_ratio']:.2f} ± {one['drop_ratio_sd']:.2f}"
+    late = one["bound_ms"] is not None and one["p99_ms"] > one["bound_ms"]
+    told = f"**{one['p99_ms']:,.0f}**" if late else f"{one['p99_ms']:,.0f}"
+    if not one["drop_ratio"]:
+        return told if one["recall"] is None or one["recall"] >= FEW_LOST else f"{told}, 0, {one['recall']:.3f}"
+    return f"{told}, {one['drop_ratio']:.2f} ± {one['drop_ratio_sd']:.2f}, {one['recall']:.2f}"
+
+
+def _foretold(rows: Sequence[Row]) -> str:
+    known = [one for one in rows if one["foretold_recall"] is not None and one["drop_ratio"] > 0]
+    shedders = [one for one in SHEDDERS if any(row["shedder"] == one for row in known)]
+    if not shedders:
+        return ""
+    cells = {(one["rate"], one["query"], one["shedder"]): f"{one['recall']:.2f} ({one['foretold_recall']:.2f})" for one in known}
+    kinds = dict.fromkeys((one["rate"], one["query"]) for one in known)
+    lines = [f"| {rate} | `{query}` | {' | '.join(cells.get((rate, query, one), '') for one in shedders)} |\n" for rate, query in kinds]
+    return (
+        "Recall found, and in brackets what `cep evaluate` foretold from other events of the stream, in virtual time:\n\n"
+        f"| input | query | {' | '.join(f'`{one}`' for one in shedders)} |\n|---|---|{'---|' * len(shedders)}\n{''.join(lines)}"
+    )
+
+
+def _audits(runs: Sequence[Row]) -> str:
+    lines = [
+        f"| {one['workload']} | `{one['shedder']}` | `{one['query']}` | {_interval(one)} | {one['false_positives']:,} | "
+        f"{one['false_positives_without_verdict']:,} | {one['wrongly_confirmed']:,} | {one['unverifiable']:,} |\n"
+        for one in runs
+        if one["rate"] == "all" and one["bound_ms"] and (one["estimate"] or one["false_positives"])
+    ]
+    return (
+        "## Audits\n\nOf whole runs: the last live estimate of recall and the true one of its period; composite events that the run without shedding does not have, "
+        "those of them without a verdict, those confirmed, and verdicts `UNVERIFIABLE`.\n\n"
+        "| workload | shedder | query | live recall | false | without verdict | confirmed | unverifiable |\n|---|---|---|---|---|---|---|---|\n"
+        + "".join(lines)
+    )
+
+
+def _interval(one: Row) -> str:
+    if one["estimate"] is None:
+        return "none"
+    lower, value, upper = one["estimate"]
+    true = "" if one["true_recall"] is None else f", true {one['true_recall']:.2f}"
+    return f"{lower:.2f} to {upper:.2f} ({value:.2f}){true}"
+
+
+def main() -> None:
+    figures = json.loads((HERE / "overload.json").read_text())
+    (HERE / "overload.md").write_text(page(figures))
+    for workload in dict.fromkeys(one["workload"] for one in figures["runs"] if not one.get("forced")):
+        over_rates(figures, workload).savefig(HERE / f"overload-{workload}.png", dpi=80)
+
+
+if __name__ == "__main__":
+    main()
