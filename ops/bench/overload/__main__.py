@@ -16,7 +16,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,15 @@ class Where:
 def main() -> None:
     chosen = parsed()
     make_class_archive()  # else the application makes it beside what is measured
-    figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
+    figures: dict[str, Any] = {
+        "seconds": chosen.seconds,
+        "capacity_per_s": {},
+        "capacities": {},
+        "unshed": [],
+        "runs": [],
+        "ratios": {},
+        "calm_ratios": {},
+    }
     if chosen.foretell:
         figures = json.loads(chosen.json.read_text())
     elif chosen.add and chosen.json.exists():
@@ -88,7 +96,9 @@ def main() -> None:
             if chosen.foretell and not rows:
                 print(f"{workload.label}: no run of the newest capacity is there to foretell", flush=True)
                 continue
-            capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)
+            known = figures.get("capacities", {}).get(workload.label) if chosen.foretell else None
+            given = Capacity(**known) if known else Capacity(chosen.capacity) if chosen.capacity else None
+            capacity = given or measured_capacity(spark, folder, workload)
             print(
                 f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
                 flush=True,
@@ -98,6 +108,7 @@ def main() -> None:
                 _keep(figures, chosen.json)
                 continue
             figures["capacity_per_s"][workload.label] = round(capacity.per_s)
+            figures["capacities"][workload.label] = asdict(capacity)  # what is foretold is foretold by it
             if chosen.calm:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)
