@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
@@ -51,6 +52,11 @@ class Running:
     planned: int = -1
     expected_ms: float = 0.0
     surprise: float = 0.0
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> Running:
+        """From a snapshot, that of a later version too: who goes back to an earlier one goes on with what that knows."""
+        return Running(**{name: value for name, value in values.items() if name in Running.__slots__})
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""

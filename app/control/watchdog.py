@@ -181,7 +181,7 @@ class Watchdog:
         known = {name for name, watched in self._queries.items() if watched.sheds}
         running = snapshot.get("running", {})
         if snapshot.get("format") == FORMAT:
-            self._running = Running(**running)
+            self._running = Running.of(running)
             self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]

@@ -399,6 +399,15 @@ def test_the_ratios_of_an_earlier_version_go_on_until_something_is_known() -> No
     assert watchdog.ratios == {"q": 0.4}
 
 
+def test_the_snapshot_of_a_later_version_is_gone_on_from() -> None:
+    first = at_capacity(costly(), 1.6).run(watchdog := a_watchdog(ONE), batches=60)
+    snapshot = json.loads(json.dumps(watchdog.snapshot()))
+    snapshot["running"]["of a later version"] = 1.0
+    later = a_watchdog(ONE)
+    later.restore(snapshot)
+    assert later.ratios == first.ratios[-1] and later.ratios
+
+
 def test_a_stream_that_fell_silent_is_not_reckoned_with() -> None:
     watchdog = a_watchdog(replace(ONE, streams=("a",)), warm_up_batches=0)
     arrived = {"a": 0, "b": 0}
