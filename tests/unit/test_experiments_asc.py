@@ -237,7 +237,7 @@ def test_rank_correlation_shares_ranks_of_equal_values() -> None:
     assert rank_correlation((1, 2, 3, 4), (1, 1, 2, 2)) == pytest.approx(0.8944, abs=1e-4)
 
 
-@pytest.mark.parametrize("below", [".", "unseen"])
+@pytest.mark.parametrize("below", [".", "unseen", "unseen-kdd99"])
 def test_committed_verdicts_are_what_the_code_decides_from_the_committed_figures(below: str) -> None:
     folder = Path(streams.__file__).parent / "results" / below
     committed = json.loads((folder / "figures.json").read_text(encoding="utf-8"))

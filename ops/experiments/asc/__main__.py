@@ -1,6 +1,6 @@
 """Lee and Lee's experiments (JIIS 39(2) 2012, section 6) with the product's selection.
 
-    python -m ops.experiments.asc FOLDER [--quick] [--seeds N] [--only FIGURE]
+    python -m ops.experiments.asc FOLDER [--quick] [--seeds N] [--only FIGURE [--column TEXT]]
 
 Query sets of table 1, figures 6 to 9, on D1, D2 (generated) and KDD99-int (where ``../shared/data`` has it). Writes plots (PNG, SVG), all figures per seed
 (``figures.json``) and what they say of the paper's claims (``verdicts.md``) to FOLDER. The cost is the paper's: constructs on a tuple's way.
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 from ops.experiments.asc.claims import claims
 from ops.experiments.asc.figures import Figures
-from ops.experiments.asc.measure import MEASURED, QUICK, Size
+from ops.experiments.asc.measure import MEASURED, QUICK, Size, sequences
 from ops.experiments.asc.plots import draw_all
 from ops.experiments.asc.report import as_json, tables, verdicts
 
@@ -29,12 +30,16 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0, help="others than those with which something was developed")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the tuples of a full run")
     parser.add_argument("--only", type=int, choices=list(MEASURED), help="one figure of the paper")
+    parser.add_argument("--column", default="", metavar="TEXT", help="with --only 6: columns whose names have this in them")
     arguments = parser.parse_args()
+    if arguments.column and arguments.only != 6:
+        parser.error("--column goes with --only 6")
     arguments.folder.mkdir(parents=True, exist_ok=True)
     size, seeds = (QUICK, arguments.seeds or 3) if arguments.quick else (Size().scaled(arguments.scale), arguments.seeds or 10)
+    measured = {**MEASURED, 6: partial(sequences, column=arguments.column)}
     figures, begin = Figures(), time.process_time()
     for seed in range(arguments.first_seed, arguments.first_seed + seeds):
-        for number, measure in MEASURED.items():
+        for number, measure in measured.items():
             if arguments.only in {None, number}:
                 measure(figures, seed, size, lambda what, at=(seed, number): print(f"seed {at[0]} figure {at[1]}: {what}", flush=True))
     judged = claims(figures)

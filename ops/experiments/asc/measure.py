@@ -89,9 +89,11 @@ MACRO_KNOWN, ARROWS_KNOWN = "Macro, all known", "SEQ best with micro-arrows"
 OURS: dict[str, tuple[Mode, Search]] = {"Macro (ours)": ("macro", "cheapest"), "Hybrid (ours)": ("hybrid", "cheapest")}
 
 
-def sequences(figures: Figures, seed: int, size: Size, note: Callable[[str], None]) -> None:
-    """Figure 6."""
+def sequences(figures: Figures, seed: int, size: Size, note: Callable[[str], None], column: str = "") -> None:
+    """Figure 6, or those of its columns whose names have something in them."""
     for workload in FIGURE_6:
+        if column not in workload.name:
+            continue
         if workload.tuples is None and not streams.RECORDINGS.exists():
             continue
         note(workload.name)
