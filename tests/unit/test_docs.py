@@ -64,7 +64,7 @@ def test_every_pattern_says_when_and_what_to_beware_of() -> None:
 
 def test_every_figure_of_the_sizing_stands_in_the_benchmarks() -> None:
     page = (DOCS / "README.md").read_text(encoding="utf-8")
-    measured = (ROOT / "ops" / "bench" / "README.md").read_text(encoding="utf-8")
+    measured = "".join((ROOT / "ops" / "bench" / name).read_text(encoding="utf-8") for name in ("README.md", "overload.md"))
     rows = re.findall(r"^\| .+? \| (.+?) \| `python -m (.+?)` \|$", page, flags=re.MULTILINE)
     assert len(rows) == page.count("`python -m ops.bench") > 0
     assert [row for row in rows if row[0] not in measured or row[1] not in measured] == []
