@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.control.elasticity import Elasticity
 from app.control.fullness import Fullness
-from app.control.running import NEWEST, followed, smoothed
+from app.control.running import NEWEST, followed, remembered, smoothed
 from shedding.detector_matches import Curve, fitted
 
 FADING = 0.05
@@ -359,22 +359,14 @@ def _curve_of(samples: tuple[tuple[float, float, float], ...]) -> Curve | None:
 
 def restored(values: Mapping[str, Any]) -> QueryCost:
     """Of what an earlier version wrote, what it says; that version took work for that of a join."""
-    own = {name: value for name, value in values.items() if name in QueryCost.__slots__}
-    known = QueryCost(
-        **{
-            **own,
-            "elasticity": _known(Elasticity, own.get("elasticity", {})),
-            "fullness": _known(Fullness, own.get("fullness", {})),
-            "samples": [Sample(*one) if isinstance(one, list) else _known(Sample, one) for one in own.get("samples", [])],
-        }
-    )
+    parts = {
+        "elasticity": remembered(Elasticity, values.get("elasticity", {})),
+        "fullness": remembered(Fullness, values.get("fullness", {})),
+        "samples": [Sample(*one) if isinstance(one, list) else remembered(Sample, one) for one in values.get("samples", [])],
+    }
+    known: QueryCost = remembered(QueryCost, {**values, **parts})
     known.offered = known.offered or known.events
     if known.events and not known.whole:
         kept = known.events / known.offered
         known.whole = known.offered * known.elasticity.left(kept, known.retained)
     return known
-
-
-def _known(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """What a snapshot says of it, but for what only earlier versions knew."""
-    return kind(**{name: value for name, value in values.items() if name in kind.__slots__})

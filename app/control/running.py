@@ -53,11 +53,6 @@ class Running:
     expected_ms: float = 0.0
     surprise: float = 0.0
 
-    @staticmethod
-    def of(values: Mapping[str, Any]) -> Running:
-        """From a snapshot, that of a later version too: who goes back to an earlier one goes on with what that knows."""
-        return Running(**{name: value for name, value in values.items() if name in Running.__slots__})
-
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
         known = self.rates.get(stream)
@@ -94,6 +89,11 @@ class Running:
                 self.rates[stream] = newest
         rate = sum(self.rates.values())
         self.late_ms = max(0.0, since_ms - sum(planned.values()) / rate) if rate > 0 else 0.0
+
+
+def remembered(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """What a snapshot says of it, but for what only another version knew: an earlier one, or a later one where somebody goes back."""
+    return kind(**{name: value for name, value in values.items() if name in kind.__slots__})
 
 
 def smoothed(average: float, newest: float, weight: float = NEWEST) -> float:

@@ -31,7 +31,7 @@ from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_
 from app.control.lateness import late_share, learn_margins
 from app.control.outlook import Outlook
 from app.control.query_costs import QueryCosts
-from app.control.running import Running, smoothed
+from app.control.running import Running, remembered, smoothed
 from app.control.settling import settle
 from app.control.sharing import Goal, Ratios, next_step, shared_out
 from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
@@ -181,7 +181,7 @@ class Watchdog:
         known = {name for name, watched in self._queries.items() if watched.sheds}
         running = snapshot.get("running", {})
         if snapshot.get("format") == FORMAT:
-            self._running = Running.of(running)
+            self._running = remembered(Running, running)
             self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]

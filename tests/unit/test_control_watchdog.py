@@ -51,14 +51,15 @@ def test_a_query_without_a_bound_loses_nothing_while_its_neighbour_is_shed() -> 
 
 
 @pytest.mark.parametrize("times", [1.2, 1.6, 2.0])
-def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float) -> None:
+def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlook, "LASTING", 0.0)  # what single batches are let in with is another matter
     plant = at_capacity(mixed(), times).run(a_watchdog(TIGHT, LOOSE, FREE), until_ms=180 * SECOND)
     assert plant.late(0.99, 30 * SECOND) <= 1_000
     tight, loose = plant.asked("tight", 60 * SECOND), plant.asked("loose", 60 * SECOND)
     if loose.mean() > 0.1:
         assert tight.min() > 0.94, "the loose one gives only what the tight one cannot"
     else:
-        assert tight.max() < 0.99, "nor is it asked for all that it may lose"
+        assert tight.max() < 0.985
     assert max(tight.std(), loose.std()) < 0.05
 
 
@@ -543,12 +544,13 @@ def minutes_late(plants: Iterable[Plant]) -> int:
 
 @pytest.mark.slow
 def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlook, "LASTING", 0.0)  # margins alone
     stalls = (1 / 15, 200.0)
     kept, steady = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
     assert minutes_late(kept) <= 2, "of 16"
     monkeypatch.setattr(lateness, "STEP", 0.0)
     missed, free = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
-    assert minutes_late(missed) >= 4, "without"
+    assert minutes_late(missed) >= 6, "without"
     more = [np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]) for plants in (kept, missed)]
     assert more[0] - more[1] < 0.05
     assert steady.asked("tight", 20 * SECOND).mean() == pytest.approx(free.asked("tight", 20 * SECOND).mean(), abs=0.01), (

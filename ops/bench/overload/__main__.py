@@ -97,8 +97,10 @@ def main() -> None:
                 print(f"{workload.label}: no run of the newest capacity is there to foretell", flush=True)
                 continue
             known = figures.get("capacities", {}).get(workload.label) if chosen.foretell else None
-            given = Capacity(**known) if known else Capacity(chosen.capacity) if chosen.capacity else None
-            capacity = given or measured_capacity(spark, folder, workload)
+            if chosen.capacity:
+                capacity = Capacity(chosen.capacity)
+            else:
+                capacity = Capacity(**known) if known else measured_capacity(spark, folder, workload)
             print(
                 f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
                 flush=True,
@@ -108,7 +110,9 @@ def main() -> None:
                 _keep(figures, chosen.json)
                 continue
             figures["capacity_per_s"][workload.label] = round(capacity.per_s)
-            figures["capacities"][workload.label] = asdict(capacity)  # what is foretold is foretold by it
+            figures["capacities"].pop(workload.label, None)
+            if not chosen.capacity:  # what is foretold is foretold by what was measured
+                figures["capacities"][workload.label] = asdict(capacity)
             if chosen.calm:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)

@@ -6,7 +6,7 @@ python -m ops.bench.overload.page        # writes ops/bench/overload.md and its 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,18 @@ def _promises(runs: Sequence[Row]) -> str:
         ("every false composite event has a verdict, and none is confirmed", f"{false - verdicts - confirmed:,} of {false:,}", ""),
         (f"at most {100 * VERDICTS:.0f} % of those verdicts are `UNVERIFIABLE`", f"{100 * open_ / max(1, false):.1f} %", ""),
     ]  # fmt: skip
-    return "| promise | holds in | not in |\n|---|---|---|\n" + "".join(f"| {' | '.join(one)} |\n" for one in lines)
+    return _table(("promise", "holds in", "not in"), lines)
+
+
+def _table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return f"| {' | '.join(names)} |\n|{'---|' * len(names)}\n" + "".join(f"| {' | '.join(one)} |\n" for one in lines)
+
+
+def _by_shedder(names: Sequence[str], kinds: Mapping[tuple[str, str], Sequence[str]], cells: Mapping[tuple[str, str, str], str]) -> str:
+    """A table with a line per rate and query, of which something is said first, and a column per shedder."""
+    shedders = [one for one in SHEDDERS if any(shedder == one for _, _, shedder in cells)]
+    lines = ([*said, *(cells.get((*kind, one), "") for one in shedders)] for kind, said in kinds.items())
+    return _table([*names, *(f"`{one}`" for one in shedders)], lines)
 
 
 def _held(rows: Sequence[Row], holds: Callable[[Row], bool], named: Callable[[Row], str]) -> tuple[str, str]:
@@ -130,15 +141,11 @@ def _capacities(rows: Sequence[Row]) -> str:
 
 
 def _latencies(rows: Sequence[Row]) -> str:
-    shedders = [one for one in SHEDDERS if any(row["shedder"] == one for row in rows)]
-    cells = {(one["rate"], one["query"], one["shedder"]): _cell(one) for one in rows if one["rate"] != "all"}
-    bounds = {one["query"]: one["bound_ms"] for one in rows}
-    lines = [
-        f"| {rate} | `{query}`, {f'{bound / 1000:g} s' if bound else 'no bound'} | {' | '.join(cells.get((rate, query, one), '') for one in shedders)} |\n"
-        for rate in dict.fromkeys(one["rate"] for one in rows if one["rate"] != "all")
-        for query, bound in bounds.items()
-    ]
-    return f"| input | query, bound | {' | '.join(f'`{one}`' for one in shedders)} |\n|---|---|{'---|' * len(shedders)}\n{''.join(lines)}"
+    phases = [one for one in rows if one["rate"] != "all"]
+    bounds = {one["query"]: f"{one['bound_ms'] / 1000:g} s" if one["bound_ms"] else "no bound" for one in rows}
+    rates = dict.fromkeys(one["rate"] for one in phases)
+    kinds = {(rate, query): (rate, f"`{query}`, {bound}") for rate in rates for query, bound in bounds.items()}
+    return _by_shedder(("input", "query, bound"), kinds, {(one["rate"], one["query"], one["shedder"]): _cell(one) for one in phases})
 
 
 def _cell(one: Row) -> str:
@@ -153,30 +160,26 @@ def _cell(one: Row) -> str:
 
 def _foretold(rows: Sequence[Row]) -> str:
     known = [one for one in rows if one["foretold_recall"] is not None and one["drop_ratio"] > 0]
-    shedders = [one for one in SHEDDERS if any(row["shedder"] == one for row in known)]
-    if not shedders:
+    if not known:
         return ""
     cells = {(one["rate"], one["query"], one["shedder"]): f"{one['recall']:.2f} ({one['foretold_recall']:.2f})" for one in known}
-    kinds = dict.fromkeys((one["rate"], one["query"]) for one in known)
-    lines = [f"| {rate} | `{query}` | {' | '.join(cells.get((rate, query, one), '') for one in shedders)} |\n" for rate, query in kinds]
-    return (
-        "Recall found, and in brackets what `cep evaluate` foretold from other events of the stream, in virtual time:\n\n"
-        f"| input | query | {' | '.join(f'`{one}`' for one in shedders)} |\n|---|---|{'---|' * len(shedders)}\n{''.join(lines)}"
+    kinds = {(one["rate"], one["query"]): (one["rate"], f"`{one['query']}`") for one in known}
+    return "Recall found, and in brackets what `cep evaluate` foretold from other events of the stream, in virtual time:\n\n" + _by_shedder(
+        ("input", "query"), kinds, cells
     )
 
 
 def _audits(runs: Sequence[Row]) -> str:
+    counts = ("false_positives", "false_positives_without_verdict", "wrongly_confirmed", "unverifiable")
     lines = [
-        f"| {one['workload']} | `{one['shedder']}` | `{one['query']}` | {_interval(one)} | {one['false_positives']:,} | "
-        f"{one['false_positives_without_verdict']:,} | {one['wrongly_confirmed']:,} | {one['unverifiable']:,} |\n"
+        (one["workload"], f"`{one['shedder']}`", f"`{one['query']}`", _interval(one), *(f"{one[name]:,}" for name in counts))
         for one in runs
         if one["rate"] == "all" and one["bound_ms"] and (one["estimate"] or one["false_positives"])
     ]
+    names = ("workload", "shedder", "query", "live recall", "false", "without verdict", "confirmed", "unverifiable")
     return (
         "## Audits\n\nOf whole runs: the last live estimate of recall and the true one of its period; composite events that the run without shedding does not have, "
-        "those of them without a verdict, those confirmed, and verdicts `UNVERIFIABLE`.\n\n"
-        "| workload | shedder | query | live recall | false | without verdict | confirmed | unverifiable |\n|---|---|---|---|---|---|---|---|\n"
-        + "".join(lines)
+        "those of them without a verdict, those confirmed, and verdicts `UNVERIFIABLE`.\n\n" + _table(names, lines)
     )
 
 
