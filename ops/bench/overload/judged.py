@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from ops.bench.overload import speed
 from ops.bench.overload.runs import Composite, Run
 
 SETTLING_S = 10.0
@@ -25,6 +26,7 @@ class Row:
         p99_ms: of the detection latency (broker time of the last constituent → broker time of the composite event), from the phase's first second on.
         drop_ratio: mean of the batches' ratios, once steady.
         drop_ratio_sd: their standard deviation.
+        speed_sd: that of the processor's speed from batch to batch, as a share of its mean (`ops.bench.overload.speed`).
         recall: share of the unshed run's composite events that was found.
         precision: share of what was found that the unshed run finds.
         capacity_per_s: of the workload without shedding, that rates are multiples of.
@@ -49,6 +51,7 @@ class Row:
     most_ms: float | None = None
     drop_ratio: float = 0.0
     drop_ratio_sd: float = 0.0
+    speed_sd: float | None = None
     recall: float | None = None
     precision: float | None = None
     capacity_per_s: int | None = None
@@ -138,9 +141,16 @@ def _input_per_s(run: Run, begin: float, end: float) -> int:
     return round(1000 * arrived / (end - begin))
 
 
-def _ratios(run: Run, query: str, begin: float, end: float) -> dict[str, float]:
-    asked = [one.drop_ratio(query) for one in run.directives.values() if begin <= one.decided_at_ms < end] or [0.0]
-    return {"drop_ratio": round(float(np.mean(asked)), 4), "drop_ratio_sd": round(float(np.std(asked)), 4)}
+def _ratios(run: Run, query: str, begin: float, end: float) -> dict[str, float | None]:
+    """Fields of a `Row`."""
+    steady = [one for one in run.directives.values() if begin <= one.decided_at_ms < end]
+    asked = [one.drop_ratio(query) for one in steady] or [0.0]
+    own = speed.deviation(run.speeds, np.array([*sorted(float(one.decided_at_ms) for one in steady), end]))
+    return {
+        "drop_ratio": round(float(np.mean(asked)), 4),
+        "drop_ratio_sd": round(float(np.std(asked)), 4),
+        "speed_sd": own and round(own, 4),
+    }
 
 
 def ratios_over_time(run: Run) -> dict[str, list[tuple[float, float]]]:

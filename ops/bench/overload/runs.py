@@ -24,6 +24,7 @@ from app.control.directives import Directive
 from app.control.watchdog import Watchdog
 from app.storage.open import open_store
 from ops.bench.overload.load import Schedule, Sending
+from ops.bench.overload.speed import SpeedProbe
 from ops.bench.overload.workloads import Place, Workload
 from ops.bench.pipeline import application, apply_topics, everything
 
@@ -57,6 +58,7 @@ class Run:
         directives: by batch.
         audits: records of the audit topic, by the name of their schema.
         schedule: of the input, which began at a time of the clock and was sent so late at worst.
+        speeds: of the processor, as `SpeedProbe.speeds`.
     """
 
     workload: Workload
@@ -68,6 +70,7 @@ class Run:
     schedule: Schedule = field(default_factory=lambda: Schedule((), 0))
     began_ms: float = 0.0
     behind_s: float = 0.0
+    speeds: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
 
     def last_ms(self, composite: Composite) -> float:
         """Broker time of the last of its events to arrive, in this run."""
@@ -84,7 +87,7 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
     settings = place.settings(workload, label, shedder)
     apply_topics(settings)
     asked: dict[int, Directive] = {}
-    with application(spark, settings, available_now=False), forced(workload):
+    with application(spark, settings, available_now=False), forced(workload), SpeedProbe() as probe:
         sending = Sending(place.folder / label / "settings.yaml", workload, schedule)
         while sending.going_on:
             sending.wait(POLL_S)
@@ -93,7 +96,7 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
         time.sleep(POLL_S)  # what was sent last is on its way
         _note_directives(settings, asked)
     found, arrived, audits = composites_of(settings, workload), _arrivals(settings, workload.stream), audits_of(settings)
-    return Run(workload, settings, found, arrived, asked, audits, schedule, sending.began_ms, behind_s)
+    return Run(workload, settings, found, arrived, asked, audits, schedule, sending.began_ms, behind_s, probe.speeds)
 
 
 @contextmanager
