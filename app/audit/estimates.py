@@ -23,11 +23,11 @@ class Estimate:
     upper: float
 
 
-def recall_of_sample(counts: NDArray[np.int64]) -> Estimate | None:
+def recall_of_sample(counts: NDArray[np.float64]) -> Estimate | None:
     """The share of composite events that shedding leaves; None when the sample had none.
 
     Args:
-        counts: int64 (2, groups), by random group of partitions: composite events, and those that shedding would have left.
+        counts: float64 (2, groups), by random group of partitions: composite events, and those that shedding would have left, as they weigh (`app.audit.sample.counted`).
 
     A ratio estimate, with its variance from the groups, each left out in turn (jackknife; Wolter, chapter 4), turned into an effective number of independent composite events, and Wilson's interval for
     these (as Korn and Graubard do with Clopper's and Pearson's): it stays inside 0 and 1, and is not empty where all or none were left.

@@ -3,7 +3,7 @@
 What of it was found in spite of shedding is compared by identity. So recall is measured, whatever a query does with what it is not fed, and whoever sheds.
 
 Who is in the sample changes (`Sample.turn_ms`). Partitions are uneven, and what shedding costs them as well: a few have most composite events, and of those that have few a shedder leaves less. A sample that is the same for ever
-holds none of the few, or nothing but them, and its interval cannot know. In turns, everybody comes to it.
+holds none of the few, or nothing but them, and its interval cannot know. In turns, everybody comes to it, and those that have most more often (`app.audit.heavy_hitters`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Sample:
     """Of one query's partitions.
 
     Attributes:
-        share: of all turns of all partitions, 0 to 1.
+        share: of all turns of partitions that are not heavy, above 0, at most 1.
         before_ms: how long before the end of a match an event may have something to do with it.
         after_ms: and how long after it.
     """
@@ -49,38 +49,30 @@ class Sample:
             keys: uint64 (events,), hashes of partition keys. Each partition's turns begin at times of its own, so that not all change at once.
             times: int64 (events,), in ms.
         """
-        start = mixed(keys ^ _START) % np.uint64(self.turn_ms)
-        number = (times + start.astype(np.int64)) // self.turn_ms
-        return mixed(keys ^ mixed(number.astype(np.uint64)))
+        return mixed(keys ^ mixed(self._numbers(keys, times).astype(np.uint64)))
 
-    def holds(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether events are in the sample, bool (events,); arguments as of `turns`."""
-        return in_sample(self.turns(keys, times), self.share)
+    def begins(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When the turns of events begin, in ms, int64 (events,); arguments as of `turns`."""
+        return self._numbers(keys, times) * self.turn_ms - self._starts(keys)
 
-    def holds_whole(self, keys: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether all that matches can have to do with lies in one turn that is in the sample, bool (matches,).
+    def _numbers(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (times + self._starts(keys)) // self.turn_ms
 
-        It is asked of the longest that a match can be, not of the match: else short ones would be in the sample more often than long ones.
-
-        Args:
-            keys: uint64 (matches,).
-            ends: int64 (matches,), times of their last events.
-        """
-        first, last = self.turns(keys, ends - self.before_ms), self.turns(keys, ends + self.after_ms)
-        return in_sample(first, self.share) & (first == last)
+    def _starts(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return (mixed(keys ^ _START) % np.uint64(self.turn_ms)).astype(np.int64)
 
 
-def in_sample(turns: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
+def in_sample(turns: NDArray[np.uint64], share: float | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether turns are in the control sample; a smaller sample is part of a larger one.
 
     Args:
         turns: uint64, hashes.
-        share: of all, 0 to 1.
+        share: of all; float64 (turns,) where it is not the same of all partitions. From 1 on everything is in it.
 
     >>> in_sample(np.arange(100_000, dtype=np.uint64), 0.25).mean().round(2)
     np.float64(0.25)
     """
-    return mixed(turns ^ _SALT) >> np.uint64(11) < np.uint64(int(share * (1 << 53)))
+    return mixed(turns ^ _SALT) >> np.uint64(11) < np.asarray(np.minimum(share, 1.0) * (1 << 53)).astype(np.uint64)
 
 
 def group_of(turns: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -88,15 +80,16 @@ def group_of(turns: NDArray[np.uint64]) -> NDArray[np.int64]:
     return (mixed(~turns ^ _SALT) % np.uint64(GROUPS)).astype(np.int64)
 
 
-def counted(turns: NDArray[np.uint64], survives: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By random group, matches of sampled turns, and those of them that shedding has left.
+def counted(turns: NDArray[np.uint64], survives: NDArray[np.bool_], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By random group, matches of sampled turns, and those of them that shedding has left, as they weigh.
 
     Args:
         turns: uint64 (matches,).
         survives: bool (matches,).
+        weights: float64 (matches,), one over how many times as often their partitions are in the sample.
 
     Returns:
-        int64 (2, GROUPS).
+        float64 (2, GROUPS).
     """
     groups = group_of(turns)
-    return np.stack([np.bincount(groups, minlength=GROUPS), np.bincount(groups[survives], minlength=GROUPS)]).astype(np.int64)
+    return np.stack([np.bincount(groups, weights * one, minlength=GROUPS) for one in (np.ones(len(groups)), survives)])

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.audit.digests import match_digests, mixed
-from app.audit.sample import GROUPS, Sample, counted, in_sample
+from app.audit.heavy_hitters import HeavyHitters
+from app.audit.sample import GROUPS, Sample, counted
 from app.audit.verdicts import by_sample, control_samples
 from app.bucket.chunk import compacted_batch
 from app.bucket.hold import FOREVER, NEVER, KeyOrder
@@ -33,6 +34,8 @@ MOST_FOUND = 1_000_000
 """Matches of sampled turns that are remembered as found, 8 bytes each."""
 MOST_HELD = 1_000_000
 """Partial matches, or events of them, some 100 MB: with more it begins anew."""
+FULL = 0.25
+"""With more than this part of what may wait, or be held, heavy partitions are in the sample no more often than others: what is forgotten would be theirs."""
 FIRST_PIECE, MOST_PIECE = 16, 64
 """Events that are fed at once, as long as it is not known what they cost, and at most: those of a heavy partition take half a millisecond each, and what comes next may be its first. (At most 100,000, pieces took 240 ms now and then, and the next batch waited for them.)"""
 PIECE_NS = 1_000_000
@@ -102,8 +105,10 @@ class Beside:
             sample: np.bitwise_or.reduce([layout.own_words(query) for query in queries])
             for sample, queries in by_sample(self._samples).items()
         }
+        self._heavy = {sample: HeavyHitters(sample) for sample in self._words}
+        self._loses = False
         self._coin = 0
-        self._counts: dict[int, NDArray[np.int64]] = {}
+        self._counts: dict[int, NDArray[np.float64]] = {}
         self.begin(NEVER)
 
     def begin(self, at_ms: int) -> None:
@@ -117,6 +122,7 @@ class Beside:
         self._came: _Came | None = None
         self._early: list[Events] = []
         self._waiting: deque[_Waiting] = deque()
+        self._held = 0
         self._found: dict[int, list[_Remembered]] = {query: [] for query in self._samples}
         self._forgotten: dict[Sample, dict[int, NDArray[np.uint64]]] = {sample: {} for sample in self._words}
 
@@ -157,7 +163,8 @@ class Beside:
             news = self._matching.feed(*events, self._reached)
             for found in news:
                 self._compare(found)
-            if sum(found.tally.live_events for found in news) > MOST_HELD:
+            self._held = sum(found.tally.live_events for found in news)
+            if self._held > MOST_HELD:
                 self.begin(self._seen_ms + 1)
                 return
             if over:
@@ -165,7 +172,7 @@ class Beside:
             took = clock() - began
             piece = max(1, piece // 2) if took > 2 * PIECE_NS else min(2 * piece, MOST_PIECE) if 2 * took < PIECE_NS else piece
 
-    def drained(self) -> Mapping[int, NDArray[np.int64]]:
+    def drained(self) -> Mapping[int, NDArray[np.float64]]:
         """By query (index in `Catalog.plans`), what was learned since this was asked last (`app.audit.sample.counted`)."""
         counts, self._counts = self._counts, {}
         return counts
@@ -176,6 +183,7 @@ class Beside:
             return
         came, self._came = self._came, None
         self._seen_ms = max(self._seen_ms, *(int(batch.time.max()) for batch, _ in (*came.shed, came.fed) if len(batch)), NEVER)
+        self._settle(loses=bool(came.shed))
         for found in came.news:
             if found.query in self._samples and len(found.matches):
                 self._remember(found.query, found.matches)
@@ -187,6 +195,13 @@ class Beside:
         self._waiting.append(waiting)
         while sum(map(len, self._waiting)) > MOST_WAITING:
             self._forget()
+
+    def _settle(self, *, loses: bool) -> None:
+        """Whether heavy partitions are looked at more often from now on: only where something is lost, and there is time for it."""
+        self._loses |= loses
+        crowded = sum(map(len, self._waiting)) > FULL * MOST_WAITING or self._held > FULL * MOST_HELD
+        settled = [heavy.settle(self._seen_ms, more=self._loses and not crowded) for heavy in self._heavy.values()]
+        self._loses &= not any(settled)
 
     def _due(self, watermark_ms: int) -> list[Events]:
         """Shed events whose turn it would have been: they were not held back with the others."""
@@ -205,8 +220,9 @@ class Beside:
         keys = partition_keys(batch, np.arange(len(batch)), self._group).hashes
         wanted, own = np.zeros_like(bitmaps), np.zeros(len(batch), np.bool_)
         for sample, words in self._words.items():
-            turns = sample.turns(keys, batch.time)
-            held = in_sample(turns, sample.share) & ~self._is_forgotten(sample, turns)
+            held = self._heavy[sample].hold(keys, batch.time)
+            if self._forgotten[sample]:
+                held &= ~self._is_forgotten(sample, sample.turns(keys, batch.time))
             wanted[held] |= bitmaps[held] & words
             own |= held
         rows = np.flatnonzero(wanted.any(axis=1) if self._group.ranks == "none" else own)
@@ -223,8 +239,9 @@ class Beside:
 
     def _remember(self, query: int, matches: Matches) -> None:
         """That a query found these."""
-        sample, ends = self._samples[query], matches.time
-        rows = np.flatnonzero(sample.holds_whole(keys_of_matches(matches, self._group), ends))
+        keys, ends, heavy = keys_of_matches(matches, self._group), matches.time, self._heavy[self._samples[query]]
+        heavy.note(query, keys)
+        rows = np.flatnonzero(heavy.hold_whole(keys, ends))
         if not len(rows):
             return
         found, own = self._found[query], ends[rows]
@@ -237,15 +254,16 @@ class Beside:
         sample = self._samples.get(found.query)
         if sample is None or not len(found.matches):
             return
-        keys, ends = keys_of_matches(found.matches, self._group), found.matches.time
+        keys, ends, heavy = keys_of_matches(found.matches, self._group), found.matches.time, self._heavy[sample]
         turns = sample.turns(keys, ends)
-        known = (ends - sample.before_ms >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
+        known = (ends - sample.before_ms >= self._whole_from_ms) & heavy.hold_whole(keys, ends) & ~self._is_forgotten(sample, turns)
         rows = np.flatnonzero(known)
         first_ms, last_ms = int(ends.min()), int(ends.max())
         there = [one.digests for one in self._found[found.query] if one.first_ms <= last_ms and one.last_ms >= first_ms]
         survives = np.isin(self._digests(found.query, found.matches)[rows], np.concatenate([np.zeros(0, np.uint64), *there]))
-        before = self._counts.get(found.query, np.zeros((2, GROUPS), np.int64))
-        self._counts[found.query] = before + counted(turns[rows], survives)
+        self._loses |= not survives.all()
+        before = self._counts.get(found.query, np.zeros((2, GROUPS)))
+        self._counts[found.query] = before + counted(turns[rows], survives, 1 / heavy.often(keys[rows], ends[rows]))
 
     def _let_go(self) -> None:
         """Forgets what no match to come can have to do with."""
@@ -256,6 +274,7 @@ class Beside:
             while found and found[0].last_ms < now_ms - self._samples[query].turn_ms:
                 found.pop(0)
         for sample, forgotten in self._forgotten.items():
+            self._heavy[sample].let_go(now_ms - sample.turn_ms)
             for until_ms in [one for one in forgotten if one < now_ms - sample.turn_ms]:
                 del forgotten[until_ms]
 
@@ -272,8 +291,8 @@ class Beside:
 
     def _turns(self, sample: Sample, batch: EventBatch) -> NDArray[np.uint64]:
         """Those of the events in the sample, uint64."""
-        turns = sample.turns(partition_keys(batch, np.arange(len(batch)), self._group).hashes, batch.time)
-        return turns[in_sample(turns, sample.share)]
+        keys = partition_keys(batch, np.arange(len(batch)), self._group).hashes
+        return sample.turns(keys, batch.time)[self._heavy[sample].hold(keys, batch.time)]
 
     def _is_forgotten(self, sample: Sample, turns: NDArray[np.uint64]) -> NDArray[np.bool_]:
         forgotten = self._forgotten[sample]

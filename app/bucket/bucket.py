@@ -174,7 +174,7 @@ class Bucket:
         for place in range(len(states)):
             states[(turn + place) % len(states)].look_beside(clock, until_ns)
 
-    def sampled(self) -> dict[int, NDArray[np.int64]]:
+    def sampled(self) -> dict[int, NDArray[np.float64]]:
         """By query (index in `Catalog.plans`), what was learned so since this was asked last (`app.audit.sample.counted`)."""
         return {query: counts for state in self._groups.values() for query, counts in state.sampled().items()}
 

@@ -115,7 +115,7 @@ class GroupState:
         if self.beside is not None:
             self.beside.work(clock, until_ns)
 
-    def sampled(self) -> Mapping[int, NDArray[np.int64]]:
+    def sampled(self) -> Mapping[int, NDArray[np.float64]]:
         """See `Beside.drained`."""
         return {} if self.beside is None else self.beside.drained()
 

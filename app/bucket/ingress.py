@@ -12,6 +12,7 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
+from app.audit.heavy_hitters import may_hold
 from app.audit.sample import Sample
 from app.audit.verdicts import control_samples, is_audited
 from app.bucket import kernels
@@ -351,7 +352,7 @@ class IngressPlan:
         sent = ~(late if way.key_group is None else late | behind_keys(batch, way.key_group, late))[rows]
         if not way.audited:
             hashes = partition_keys(batch, rows, way.group).hashes
-            sent &= np.logical_or.reduce([sample.holds(hashes, batch.time[rows]) for sample in way.samples])
+            sent &= np.logical_or.reduce([may_hold(sample, hashes, batch.time[rows]) for sample in way.samples])
         rows, bitmaps = rows[sent], bitmaps[sent]
         columns = with_columns(batch, way.group.columns)
         keys = partition_keys(batch, rows, way.group)

@@ -558,7 +558,7 @@ class Audit(_Section):
     """What is measured about the loss by shedding."""
 
     sample: float = Field(default=0.01, ge=0, le=1)
-    """Share of partitions (by hash of their key, for some windows' time each) whose events are matched once more with nothing shed, between batches, to estimate recall: no composite event waits for it. 1 % costs 1 % of capacity, 5 % in an overload of five times, and never more than 8 %: what is more is forgotten, and intervals are wider."""
+    """Share of partitions (by hash of their key, for some windows' time each) whose events are matched once more with nothing shed, between batches, to estimate recall: no composite event waits for it. Partitions that have much of what a query finds are looked at up to eight times as often while it sheds, and weigh the less. 1 % costs 1 % of capacity, some three times as much where few partitions have most and the query sheds, and never more than 8 %: what is more is forgotten, and intervals are wider."""
     memory_bytes: int = Field(default=16 << 20, ge=1 << 16)
     """Of events that are remembered for a window's time, per bucket and query group, so that composite events can be judged while a query sheds. What no longer fits is forgotten, the oldest first, and composite events that met it are unverifiable."""
     seed: int = 0

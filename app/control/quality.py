@@ -33,31 +33,31 @@ class _Slot:
     """The counts of one minute."""
 
     number: int
-    sample: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, GROUPS), np.int64))
+    sample: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, GROUPS)))
     found: int = 0
     refuted: int = 0
     unverifiable: int = 0
     shed: bool = False
 
     @cached_property
-    def finished(self) -> list[int]:
+    def finished(self) -> list[float]:
         """`to_plain` of a minute that is over: each batch asks for all of them."""
         return self.to_plain()
 
-    def to_plain(self) -> list[int]:
-        """For JSON, short: a sample that found nothing is left out."""
-        counts = self.sample.ravel().tolist() if self.sample.any() else []
+    def to_plain(self) -> list[float]:
+        """For JSON, short: a sample that found nothing is left out, and most counts are whole."""
+        counts = [int(one) if one.is_integer() else one for one in self.sample.ravel().tolist()] if self.sample.any() else []
         return [self.number, self.found, self.refuted, self.unverifiable, int(self.shed), *counts]
 
     @staticmethod
-    def from_plain(plain: Sequence[int]) -> _Slot:
+    def from_plain(plain: Sequence[float]) -> _Slot:
         """The slot that `to_plain` was told of."""
         number, found, refuted, unverifiable, shed, *counts = plain
-        sample = np.array(counts or [0] * (2 * GROUPS), np.int64).reshape(2, GROUPS)
-        return _Slot(number, sample, found, refuted, unverifiable, bool(shed))
+        sample = np.array(counts or [0.0] * (2 * GROUPS), np.float64).reshape(2, GROUPS)
+        return _Slot(int(number), sample, int(found), int(refuted), int(unverifiable), bool(shed))
 
 
-def _plain(slots: Sequence[_Slot]) -> list[list[int]]:
+def _plain(slots: Sequence[_Slot]) -> list[list[float]]:
     """Of one query; only the newest minute is still counted."""
     *over, newest = slots
     return [*(slot.finished for slot in over), newest.to_plain()]
@@ -80,7 +80,7 @@ class Quality:
         self._deployment, self._fingerprints = running.deployment, fingerprints
 
     def snapshot(self) -> dict[str, Any]:
-        """For the directive's memory: at most two kilobytes a query, and nothing of those that have shed nothing of late, of which there is nothing to tell."""
+        """For the directive's memory: some two kilobytes a query, and nothing of those that have shed nothing of late, of which there is nothing to tell."""
         told = {query: slots for query, slots in self._slots.items() if any(slot.shed for slot in slots)}
         known = {query: [self._fingerprints.get(query, ""), _plain(slots)] for query, slots in told.items()}
         return {"format": FORMAT, "reported_ms": self._reported_ms, "queries": known}
@@ -106,7 +106,7 @@ class Quality:
             return
         samples, shed = totals.samples, directive.shedding
         for query, counts in samples.items():
-            self._slot(query, now_ms).sample += np.array(counts, np.int64).reshape(2, GROUPS)
+            self._slot(query, now_ms).sample += np.array(counts, np.float64).reshape(2, GROUPS)
         for query, tally in totals.queries.items():
             if query in samples or query in shed or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
@@ -121,7 +121,7 @@ class Quality:
         slots = self._slots.get(query, ())
         if not any(slot.shed for slot in slots):
             return {}
-        counts = sum((slot.sample for slot in slots), np.zeros((2, GROUPS), np.int64))
+        counts = sum((slot.sample for slot in slots), np.zeros((2, GROUPS)))
         found, refuted, unverifiable = (sum(getattr(slot, name) for slot in slots) for name in ("found", "refuted", "unverifiable"))
         known = {"recall": recall_of_sample(counts), "precision": precision_of_verdicts(found, refuted, unverifiable)}
         return {name: estimate for name, estimate in known.items() if estimate is not None}

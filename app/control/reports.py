@@ -177,4 +177,4 @@ class StageReport:
     sent: int = 0
     undelivered: tuple[str, ...] = ()
     troubles: tuple[Trouble, ...] = ()
-    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)

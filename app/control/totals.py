@@ -68,7 +68,7 @@ class BatchTotals:
     phases_ns: Mapping[str, int] = field(default_factory=dict)
     slowest_ns: Mapping[str, int] = field(default_factory=dict)
     judging_ns: Mapping[str, int] = field(default_factory=dict)
-    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""
@@ -332,11 +332,11 @@ def _joined_tally(known: QueryTally, more: QueryTally) -> QueryTally:
     )
 
 
-def _summed_samples(heads: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    added: dict[str, list[int]] = {}
+def _summed_samples(heads: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    added: dict[str, list[float]] = {}
     for head in heads:
         for query, counts in head.get("samples", {}).items():
-            added[query] = [a + b for a, b in zip(added.get(query, [0] * len(counts)), counts, strict=True)]
+            added[query] = [a + b for a, b in zip(added.get(query, [0.0] * len(counts)), counts, strict=True)]
     return added
 
 

@@ -56,7 +56,7 @@ class Worked:
     tallies: tuple[QueryTally, ...]
     unpacked: int
     troubles: tuple[Trouble, ...] = ()
-    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """As of `StageReport`."""
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from app.asc.selected import SelectedEvents
+from app.audit.heavy_hitters import HeavyHitters
 from app.audit.sample import GROUPS
 from app.audit.verdicts import Verdict, Verdicts, control_sample, is_audited
 from app.bucket.audited import forgotten
@@ -393,9 +394,9 @@ class Pieces:
         return 0 if self.left > 0 else 2
 
 
-def looking(pieces: Callable[[], int]) -> tuple[NDArray[np.int64], Callable[[Bucket], None]]:
+def looking(pieces: Callable[[], int]) -> tuple[NDArray[np.float64], Callable[[Bucket], None]]:
     """Counts, and who lets so many pieces be fed beside the batches and adds what was learned to them."""
-    counts = np.zeros((2, GROUPS), np.int64)
+    counts = np.zeros((2, GROUPS))
 
     def look(bucket: Bucket) -> None:
         bucket.look_beside(Pieces(pieces()), 1)
@@ -438,6 +439,39 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
             assert (counts[0].sum(), counts[1].sum()) == (len(true), len(true & shed))
         lost, kept = lost + counts[0].sum() - counts[1].sum(), kept + counts[1].sum()
     assert min(lost, kept) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["a negation in between", "the next match", "the longest"])
+def test_heavy_partitions_are_in_the_control_sample_more_often_and_weigh_the_less(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is heavy is taken from the bucket (`tests/unit/test_audit_heavy_hitters.py`); what is in the sample and what it weighs is asked composite event by composite event."""
+    monkeypatch.setattr("app.audit.heavy_hitters.ENOUGH", 5)
+    monkeypatch.setattr(HeavyHitters, "let_go", lambda *_: None)
+    lighter = 0
+    for seed in range(12):
+        chance = random.Random(seed)
+        lines = [{**line, "k": min(9, int(chance.paretovariate(1.2)))} for line in letters(chance, 600, 10, 1)]
+        case = case_of(f"name: q\n{PREVENTING[text]}\n", lines, chance.choices([0, 1], k=600), chance.choices([True, False, False], k=600))
+        assert case is not None
+        sampled = replace(case.catalog, sample=0.2)
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 601, 50))]
+        (counts, look), buckets = looking(lambda chance=chance: 3 * chance.randrange(5)), list[Bucket]()
+        rules = TimeRules(case.plan.streams[0], chance.choice([0, 20]))
+        found = list(fed(sampled, rules, steps, shedding(case.gone), 1, set(), look=lambda one: (look(one), buckets.append(one))))  # noqa: B023
+        (group,) = buckets[-1]._groups.values()
+        assert group.beside is not None
+        ((sample, heavy),) = group.beside._heavy.items()
+        whole, hashes = Whole.of(case, sampled, heavy), hashes_of(case, sampled)
+        true, left = (whole.composites(some) for some in (match_sorted(case.catalog, case.batch).found, found))
+
+        def weight(one: CompositeEvent, heavy: HeavyHitters = heavy, hashes: Mapping[str, np.uint64] = hashes) -> float:
+            return 1 / int(heavy.often(np.array([hashes[one.partition_key]]), np.array([one.time]))[0])
+
+        weights = {name: weight(one) for name, one in true.items()}
+        assert sample.share == 0.2
+        assert counts.sum(axis=1).tolist() == [sum(weights.values()), sum(weights[name] for name in true.keys() & left.keys())]
+        lighter += sum(one < 1 for one in weights.values())
+    assert lighter > 20
 
 
 @pytest.mark.slow
@@ -564,6 +598,12 @@ def test_who_works_beside_the_batches_stops_in_time_however_dear_events_are(monk
     assert 20_000_000 <= longest < 55_000_000
 
 
+def hashes_of(case: Case, catalog: Catalog) -> dict[str, np.uint64]:
+    """Of partition keys."""
+    keys = partition_keys(case.batch, np.arange(len(case.batch)), catalog.groups[0]).hashes
+    return {str(int(name)): key for name, key in zip(case.batch.columns["k"].values.tolist(), keys, strict=True)}
+
+
 @dataclass(frozen=True)
 class Whole:
     """Which matches have nothing to do with events outside of sampled turns: asked event by event, at every moment of the longest that they can be."""
@@ -572,18 +612,17 @@ class Whole:
     sampled: Callable[[str, int], bool]
 
     @staticmethod
-    def of(case: Case, catalog: Catalog) -> Whole:
+    def of(case: Case, catalog: Catalog, known: HeavyHitters | None = None) -> Whole:
+        """``known``: who is in the sample more often; None: nobody."""
         sample, turns = control_sample(catalog.plans[0], catalog.sample), {}
         assert sample is not None
-        keys = partition_keys(case.batch, np.arange(len(case.batch)), catalog.groups[0]).hashes
-        hashes = dict(zip(case.batch.columns["k"].values.tolist(), keys, strict=True))
+        heavy = known or HeavyHitters(sample)
+        hashes = hashes_of(case, catalog)
         first, last = int(case.batch.time[0]) - 200, int(case.batch.time[-1]) + 200
         for name, key in hashes.items():
             times = np.arange(first, last)
             there = np.full(len(times), key)
-            turns[str(int(name))] = dict(
-                zip(times.tolist(), zip(sample.turns(there, times), sample.holds(there, times), strict=True), strict=True)
-            )
+            turns[name] = dict(zip(times.tolist(), zip(sample.turns(there, times), heavy.hold(there, times), strict=True), strict=True))
         assert len({turn for times in turns.values() for turn, _ in times.values()}) / len(turns) > 1, "partitions come and go"
 
         def whole(key: str, end: int) -> bool:
@@ -593,7 +632,10 @@ class Whole:
         return Whole(case, whole)
 
     def found(self, found: Iterable[Found]) -> set[str]:
-        return {made.id for one in found for made in self._made(one) if made is not None}
+        return set(self.composites(found))
+
+    def composites(self, found: Iterable[Found]) -> dict[str, CompositeEvent]:
+        return {made.id: made for one in found for made in self._made(one) if made is not None}
 
     def _made(self, one: Found) -> list[CompositeEvent | None]:
         made = composite_events(self.case.plan, one.matches, ("t",))

@@ -93,7 +93,7 @@ class Seen:
 
     sent: set[Place]
     told: list[tuple[str, int]]
-    sampled: NDArray[np.int64]
+    sampled: NDArray[np.float64]
 
 
 def run(world: World, ratio: float, assignments: Sequence[Sequence[int]]) -> Seen:
@@ -102,7 +102,7 @@ def run(world: World, ratio: float, assignments: Sequence[Sequence[int]]) -> See
     catalog, (stream,) = deployment.catalog, deployment.streams
     plan = IngressPlan(catalog, stream.rules, BUCKETS)
     buckets = [Bucket(catalog, [stream.rules], number, deployment.topics) for number in range(BUCKETS)]
-    seen, greatest = Seen(set(), [], np.zeros((2, 20), np.int64)), {}
+    seen, greatest = Seen(set(), [], np.zeros((2, 20))), {}
     sources = frozenset(int(one) for batch in world.batches for one in np.unique(batch.source))
     for number, (batch, tasks) in enumerate(zip(world.batches, assignments, strict=True)):
         directive = Directive(number, seed=9, shedding={"theft": QueryShedding(ratio, world.shedder)} if ratio else {})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from app.audit.estimates import precision_of_verdicts, recall_of_sample, wilson
+from app.audit.heavy_hitters import HeavyHitters
 from app.audit.sample import GROUPS, Sample, counted, group_of, in_sample
 
 
@@ -18,7 +19,7 @@ def test_nineteen_of_twenty_intervals_contain_the_true_recall(recall, clustered)
         of_key = np.clip(recall + clustered * min(recall, 1 - recall) * chance.uniform(-1, 1, 300), 0, 1)
         each = np.repeat(keys, sizes)
         survives = chance.random(len(each)) < np.repeat(of_key, sizes)
-        estimate = recall_of_sample(counted(each, survives))
+        estimate = recall_of_sample(counted(each, survives, np.ones(len(each))))
         held += estimate.lower <= recall <= estimate.upper
     assert 0.93 * runs <= held
 
@@ -90,21 +91,20 @@ def test_the_sample_and_its_groups_are_independent_and_of_the_right_size():
 def test_who_is_in_the_sample_changes_with_the_turns():
     sample, keys = Sample(0.1, before_ms=100), np.random.default_rng(3).integers(0, 1 << 63, 2000, dtype=np.uint64)
     times = np.arange(0, 8000, 10)
-    held = np.array([sample.holds(keys, np.full(len(keys), time)) for time in times])
+    held = np.array([HeavyHitters(sample).hold(keys, np.full(len(keys), time)) for time in times])
     assert held.mean() == pytest.approx(0.1, rel=0.05), "as many are in it"
     assert held.mean(axis=1).std() < 0.01, "at all times"
     assert held.any(axis=0).mean() == pytest.approx(1 - 0.9**21, abs=0.03), "and everybody comes to it: 20 turns and a piece of one"
     changes = np.count_nonzero(np.diff(held, axis=0), axis=0)
     assert changes.mean() == pytest.approx(19.975 * 2 * 0.1 * 0.9, rel=0.05), "and stays for a turn"
-    assert not Sample(0.0, 100).holds(keys, times[:1].repeat(len(keys))).any()
 
 
 def test_a_match_is_in_the_sample_if_all_that_it_can_have_to_do_with_is():
     sample, keys = Sample(0.5, before_ms=7, after_ms=3), np.arange(50, dtype=np.uint64)
     for end in range(200):
-        whole = sample.holds_whole(keys, np.full(50, end))
+        whole = HeavyHitters(sample).hold_whole(keys, np.full(50, end))
         moments = np.array([[*sample.turns(keys, np.full(50, end + moved))] for moved in range(-7, 4)])
-        assert whole.tolist() == ((moments == moments[0]).all(axis=0) & sample.holds(keys, np.full(50, end))).tolist()
+        assert whole.tolist() == ((moments == moments[0]).all(axis=0) & HeavyHitters(sample).hold(keys, np.full(50, end))).tolist()
 
 
 def test_intervals_hold_where_a_few_partitions_have_most_and_lose_least():
@@ -130,3 +130,34 @@ def test_intervals_hold_where_a_few_partitions_have_most_and_lose_least():
             held[name] += estimate is None or estimate.lower <= true <= estimate.upper
     assert held["in turns"] >= 0.9 * runs
     assert held["for ever"] < 0.75 * runs
+
+
+@pytest.mark.slow
+def test_intervals_are_narrow_where_a_few_partitions_have_most_and_are_looked_at_more_often():
+    """A sample of 1 % for 200 turns, in which what a partition keeps differs from turn to turn; against one that looks at all equally often."""
+    chance, runs, turns = np.random.default_rng(12), 100, 200
+    held, widths = {"equally": 0, "heavy": 0}, {"equally": [], "heavy": []}
+    for _ in range(runs):
+        sizes = np.sort(chance.pareto(0.8, 200) * 3)[::-1]
+        of_key = np.clip(0.95 * np.exp(-np.arange(200) / 12), 0.02, 1)
+        found = chance.poisson(np.repeat(sizes, turns).reshape(200, turns))
+        left = chance.binomial(found, np.clip(of_key[:, None] * chance.uniform(0.5, 1.5, (200, turns)), 0, 1))
+        keys, sample = chance.integers(0, 1 << 63, 200, dtype=np.uint64), Sample(0.01, 25)
+        counts = {name: np.zeros((2, GROUPS)) for name in held}
+        heavies = {name: HeavyHitters(sample) for name in held}
+        for turn in range(turns):
+            times = np.full(200, 100 * turn + 99)
+            for name, heavy in heavies.items():
+                heavy.settle(100 * turn, more=name == "heavy")
+                heavy.let_go(100 * (turn - 2))
+                rows = np.flatnonzero(heavy.hold(keys, times))
+                weights, groups = 1 / heavy.often(keys[rows], times[rows]), group_of(sample.turns(keys, times))[rows]
+                for row, one in enumerate((found, left)):
+                    np.add.at(counts[name][row], groups, weights * one[rows, turn])
+                heavy.note(0, np.repeat(keys, left[:, turn]))
+        for name, known in counts.items():
+            estimate, true = recall_of_sample(known), left.sum() / found.sum()
+            held[name] += estimate.lower <= true <= estimate.upper
+            widths[name].append(estimate.upper - estimate.lower)
+    assert held["heavy"] >= 0.93 * runs
+    assert np.median(widths["heavy"]) < 0.6 * np.median(widths["equally"])
