@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 ALLOWED = 0.005
 """Share of events that may be late: half of what p99 allows, since a minute of batches is no long time."""
-STEP = 0.4
+STEP = 0.2
 """Of the bound, by which the margin grows with a batch that is late altogether: one that stalls for a quarter of the bound is late to an eighth, which makes 5 %, and two dozen others without take them away again."""
 MOST_LATE = 0.4
 """Of a batch: one of which more is late tells of an overload, and not how long stalls are."""
