@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 ALLOWED = 0.005
 """Share of events that may be late: half of what p99 allows, since a minute of batches is no long time."""
-STEP = 0.2
-"""Of the bound, by which the margin grows with a batch that is late altogether: one that stalls for a quarter of the bound is late to an eighth, which makes 2.5 %, and two dozen others without take them away again. (Twice as much kept no more bounds, and the ratio swung more.)"""
+STEP = 0.4
+"""Of the bound, by which the margin grows with a batch that is late altogether: one that stalls for a quarter of the bound is late to an eighth, which makes 5 %, and two dozen others without take them away again."""
 MOST_LATE = 0.4
 """Of a batch: one of which more is late tells of an overload, and not how long stalls are."""
 LARGEST = 0.2
@@ -45,7 +45,7 @@ def learn_margins(margins: dict[str, float], late: Mapping[int, float]) -> None:
     >>> margins = {"2000": 1.0, "9000": 7.0}
     >>> learn_margins(margins, {1000: 0.1, 2000: 0.0})
     >>> margins
-    {'2000': 0.0, '9000': 7.0, '1000': 19.0}
+    {'2000': 0.0, '9000': 7.0, '1000': 38.0}
     """
     for bound_ms, share in sorted(late.items()):
         margin_ms = margins.get(str(bound_ms), 0.0) + STEP * bound_ms * (min(share, MOST_LATE) - ALLOWED)

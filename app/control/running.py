@@ -13,8 +13,6 @@ MOST_SURPRISE = 1.0
 """As a logarithm: what takes three times as long stood still, and says nothing about the next batch beyond that."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
-SCATTER_NEWEST = 0.01
-"""The same where the average is of what differs from batch to batch by its nature."""
 
 
 @dataclass(slots=True)
@@ -32,7 +30,6 @@ class Running:
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
         surprise: by how much longer the newest batch took than it was to, as a logarithm; 0 where it was shorter.
-        scatter: mean square of the same.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -55,7 +52,6 @@ class Running:
     planned: int = -1
     expected_ms: float = 0.0
     surprise: float = 0.0
-    scatter: float = 0.0
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
@@ -67,7 +63,6 @@ class Running:
         """Compares a batch with what it was to take, if that is known."""
         known = batch == self.planned and min(duration_ms, self.expected_ms) > 0
         self.surprise = min(MOST_SURPRISE, max(0.0, log(duration_ms / self.expected_ms))) if known else 0.0
-        self.scatter = smoothed(self.scatter, self.surprise**2, SCATTER_NEWEST) if known else self.scatter
 
     def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
         """Takes all streams into account, one that is silent now as well.

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import sqrt
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -40,8 +39,6 @@ from shedding.overload import Share
 
 LARGEST_OFFSET = 0.25
 """Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
-ROOM = 0.4
-"""Of the bound, for each unit of what batches scatter by upwards (as a logarithm): so much lower the latency settles while a query sheds. Nearer to the bound one batch in ten would have to be let in with less, and what is shed would swing. 0.05 of it on a shared machine whose batches scatter by 0.15."""
 MOST_TAKEN = 0.5
 """Of the plateau, by waiting and margins together: where they want more (a small `safety` beside a machine that stalls), what is left must still be something that batches can be held to."""
 CLEARLY = 0.9
@@ -262,10 +259,8 @@ class Watchdog:
         goals = []
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
-            sheds = any(self._running.steady.get(query, 0.0) > 0 for query in queries)
-            room_ms = ROOM * sqrt(self._running.scatter) * bound_ms if sheds else 0.0
-            taken_ms, lower_ms = (min(some_ms, MOST_TAKEN * plateau_ms) for some_ms in (taken_ms, taken_ms + room_ms))
-            goals.append(outlook.goal(queries, plateau_ms - lower_ms, bound_ms - taken_ms))
+            taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:

@@ -67,7 +67,14 @@ def test_what_was_foretold_is_compared_with_what_random_gave(found: float, held:
     )
 
 
+def test_how_fast_the_processor_was_is_told_where_it_was_noted() -> None:
+    assert "processor" not in page({"runs": [a_row()]})
+    assert "deviates by 0.06 to 0.25 of its mean" in page(
+        {"runs": [a_row(), a_row(rate="140%", speed_sd=0.06), a_row(rate="160%", speed_sd=0.25)]}
+    )
+
+
 def test_rows_of_earlier_versions_lack_some_fields() -> None:
     row = a_row()
-    del row["forced"], row["capacity_per_s"]
+    del row["forced"], row["capacity_per_s"], row["speed_sd"]
     assert promises(row)["p99 is at"][0] == "1 of 1"

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.control import lateness, outlook
-from app.control import watchdog as law
 from app.control.costs import BatchCost, fit_costs
 from app.control.query_cost import QueryObservation
 from app.control.query_costs import QueryCosts
@@ -574,7 +573,6 @@ def held_up(times: float, seed: int) -> Plant:
 def test_where_what_holds_a_batch_up_is_there_for_the_next_one_as_well_that_one_is_let_in_with_less(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(law, "ROOM", 0.0)  # what is kept free for all batches is another answer to the same
     shed, late_ms = [], []
     for lasting in (outlook.LASTING, 0.0):
         monkeypatch.setattr(outlook, "LASTING", lasting)

@@ -137,7 +137,13 @@ def _capacities(rows: Sequence[Row]) -> str:
         if one["shedder"] not in names:
             names.append(one["shedder"])
     told = (f"{capacity:,} events/s ({', '.join(f'`{one}`' for one in names)})" for capacity, names in by_capacity.items() if capacity)
-    return f"Capacity {'; '.join(told)}. p99 in ms (later than the bound: bold); where anything was shed, ratio ± deviation, recall."
+    speeds = [one["speed_sd"] for one in rows if one["speed_sd"] is not None]
+    speed = (
+        f" Where it was noted, the processor's own speed deviates by {min(speeds):.2f} to {max(speeds):.2f} of its mean from batch to batch."
+        if speeds
+        else ""
+    )
+    return f"Capacity {'; '.join(told)}. p99 in ms (later than the bound: bold); where anything was shed, ratio ± deviation, recall.{speed}"
 
 
 def _latencies(rows: Sequence[Row]) -> str:

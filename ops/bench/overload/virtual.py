@@ -1,0 +1,122 @@
+"""The watchdog in virtual time, where batches are held up as those of recorded runs were.
+
+    python -m ops.bench.overload --workload engine --shedder gspice --beliefs FOLDER …     # minutes on a real machine; a file per run
+    python -m ops.bench.overload.virtual FOLDER/*.jsonl [--seeds 4]                        # seconds per seed, whatever else the machine does
+
+The rates of `ops.bench.overload`, a minute each, a query with a bound of a second; its work goes flat with what is kept, in proportion to it, or with its square. Printed: minutes whose p99 is above the bound, the ratio's
+deviation from the eleventh second on, and the share of all events that is lost. A law that is to be changed is run before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.control.watched import WatchedQuery
+from tests.unit.control_plant import Plant, a_watchdog, in_steps
+
+SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
+WARM_S, MINUTE_S, CALM_S, SETTLING_S = 20, 60, 10, 10
+CALM = 0.4
+BOUND_MS = 1000
+FIXED_MS = 170.0
+PER_EVENT_MS = 0.03
+AT_A_STRETCH = 60
+"""Surprises that are taken one after the other, on average: how much longer a batch takes goes along with how much the one before did."""
+BEND = 0.9
+"""Of the events kept: above, `gspice`'s work is steep, below it is flat."""
+WORK: Mapping[str, Callable[[float], float]] = {
+    "flat": lambda kept: 0.12 + 0.5 * kept if kept < BEND else 0.57 + 4.3 * (kept - BEND),
+    "square": lambda kept: kept**2,
+    "proportional": lambda kept: kept,
+}
+"""Share of the events kept → share of the work."""
+
+
+def surprises(files: Sequence[Path]) -> NDArray[np.float64]:
+    """How much longer batches took than foreseen while something was shed, as logarithms in their order, float64 (batches,).
+
+    Args:
+        files: what `ops.bench.overload.beliefs.noted` wrote.
+    """
+    found: list[float] = []
+    for file in files:
+        expected: dict[int, float] = {}
+        for line in file.read_text().splitlines():
+            told = json.loads(line)
+            if "planned" in told:
+                expected[told["batch"]] = told["known"]["running"]["expected_ms"] if told["ratios"] else 0.0
+            elif expected.get(told["batch"], 0.0) > 0:
+                found.append(float(np.log(told["seen"]["duration_ms"] / expected[told["batch"]])))
+    return np.array(found)
+
+
+@dataclass
+class Replayed(Plant):
+    """A plant whose whole batches are as much longer as recorded ones were; ``lost``: events (all, those that were shed) by the time of their batch."""
+
+    recorded: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    lost: list[tuple[int, float]] = field(default_factory=list)
+    at: int = 0
+
+    def one(self, watchdog: Any) -> None:
+        self.at = (
+            int(self.chance.integers(len(self.recorded))) if self.chance.random() < 1 / AT_A_STRETCH else (self.at + 1) % len(self.recorded)
+        )
+        factor = float(np.exp(self.recorded[self.at]))
+        self.slow = lambda _: factor
+        super().one(watchdog)
+
+    def work(self, consumed: int, asked: Mapping[str, float]) -> Any:
+        self.lost.append((consumed, consumed * asked.get("q", 0.0)))
+        return super().work(consumed, asked)
+
+
+def minutes(work: Callable[[float], float], recorded: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Of each rate's minute its p99 (ms), the mean of the ratios, their deviation, the share of events lost; float64 (rates, 4)."""
+    plant = Replayed(lambda _: 0.0, {"q": PER_EVENT_MS}, fixed_ms=FIXED_MS, noise=0.0, left=work, seed=seed, recorded=recorded)
+    ends_s, steps = WARM_S, [(CALM, float(WARM_S))]
+    for share in SHARES:
+        steps += [(share, ends_s + MINUTE_S), (CALM, ends_s + MINUTE_S + CALM_S)]
+        ends_s += MINUTE_S + CALM_S
+    in_steps(plant, *steps)
+    of_a_second = (1 - FIXED_MS / 1000) / plant.capacity_per_ms() / (PER_EVENT_MS + plant.per_consumed_ms + plant.per_shipped_ms)
+    rate = plant.rate
+    plant.rate = lambda now: of_a_second * rate(now)  # the capacity of batches of a second
+    plant.run(a_watchdog(WatchedQuery("q", "random", BOUND_MS, streams=("s",))), until_ms=1000.0 * ends_s)
+    found, starts_ms, events = [], np.array(plant.starts) - 1_000_000.0, np.array(plant.lost)
+    for number in range(len(SHARES)):
+        begin = 1000.0 * (WARM_S + number * (MINUTE_S + CALM_S))
+        end = begin + 1000.0 * MINUTE_S
+        ratios, own = plant.asked("q", begin + 1000 * SETTLING_S, end), events[(starts_ms >= begin) & (starts_ms < end)]
+        found.append((plant.late(0.99, begin, end), ratios.mean(), ratios.std(), own[:, 1].sum() / own[:, 0].sum()))
+    return np.array(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m ops.bench.overload.virtual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("beliefs", nargs="+", type=Path, metavar="FILE", help="of runs with --beliefs")
+    parser.add_argument("--seeds", type=int, default=4)
+    chosen = parser.parse_args()
+    recorded = surprises(chosen.beliefs)
+    print(f"{len(recorded):,} recorded batches, deviation {recorded.std():.3f}")
+    for name, work in WORK.items():
+        p99, ratio, deviation, lost = np.concatenate([minutes(work, recorded, seed) for seed in range(chosen.seeds)]).T
+        print(
+            f"{name:12} late {np.count_nonzero(p99 > BOUND_MS)} of {len(p99)}, p99 {p99.mean():.0f} (most {p99.max():.0f}) ms, ratio {ratio.mean():.3f} ± {deviation.mean():.3f} "
+            f"(below 0.05: {np.count_nonzero(deviation < 0.05)}), lost {lost.mean():.3f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
