@@ -100,7 +100,7 @@ class HeavyHitters:
 
     def __init__(self, sample: Sample) -> None:
         self._sample = sample
-        self._most = min(MOST_OFTEN, 1 << int(math.log2(1 / sample.share)))
+        self._most = MOST_OFTEN if sample.share * MOST_OFTEN <= 1 else 1 << int(math.log2(1 / sample.share))
         self._found: dict[int, _Found] = {}
         self._eras = [_Era(-(1 << 62), np.zeros(0, np.uint64), np.zeros(0, np.int64))]
 
@@ -149,8 +149,8 @@ class HeavyHitters:
     def hold(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether events are in the sample, bool (events,); arguments as of `Sample.turns`."""
         turns, share = self._sample.turns(keys, times), self._sample.share
-        held = in_sample(turns, share)
-        rows = np.flatnonzero(in_sample(turns, share * self._most) & ~held)
+        held = in_sample(turns, share * self._most)
+        rows = np.flatnonzero(held)  # who is heavy is asked of few
         held[rows] = in_sample(turns[rows], np.asarray(share * self.often(keys[rows], times[rows]), np.float64))
         return held
 

@@ -28,7 +28,7 @@ class Sample:
     """Of one query's partitions.
 
     Attributes:
-        share: of all turns of partitions that are not heavy, above 0, at most 1.
+        share: of all turns of partitions that are not heavy, 0 to 1.
         before_ms: how long before the end of a match an event may have something to do with it.
         after_ms: and how long after it.
     """
@@ -92,4 +92,4 @@ def counted(turns: NDArray[np.uint64], survives: NDArray[np.bool_], weights: NDA
         float64 (2, GROUPS).
     """
     groups = group_of(turns)
-    return np.stack([np.bincount(groups, weights * one, minlength=GROUPS) for one in (np.ones(len(groups)), survives)])
+    return np.stack([np.bincount(groups, one, minlength=GROUPS) for one in (weights, weights * survives)])

@@ -97,6 +97,7 @@ def test_who_is_in_the_sample_changes_with_the_turns():
     assert held.any(axis=0).mean() == pytest.approx(1 - 0.9**21, abs=0.03), "and everybody comes to it: 20 turns and a piece of one"
     changes = np.count_nonzero(np.diff(held, axis=0), axis=0)
     assert changes.mean() == pytest.approx(19.975 * 2 * 0.1 * 0.9, rel=0.05), "and stays for a turn"
+    assert not HeavyHitters(Sample(0.0, 100)).hold(keys, times[:1].repeat(len(keys))).any()
 
 
 def test_a_match_is_in_the_sample_if_all_that_it_can_have_to_do_with_is():

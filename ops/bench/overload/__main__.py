@@ -30,13 +30,12 @@ from ops.bench.overload.beliefs import noted
 from ops.bench.overload.calm import calm_costs
 from ops.bench.overload.capacity import Capacity, measured_capacity
 from ops.bench.overload.judged import Row, judged, ratios_over_time
-from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
+from ops.bench.overload.load import CALM, SHARES, Phase, Schedule, issue_phases
 from ops.bench.overload.pictures import draw
 from ops.bench.overload.runs import Run, shed_run, whole_run
 from ops.bench.overload.taught import Before, foretold, train
 from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
-SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
 SHEDDERS = ("random", "bl", "espice", "gspice", "pspice", "prefix")
 STOP = "120s"
 """Batches of a run without shedding may take longer than the application's 20 s until it is stopped."""

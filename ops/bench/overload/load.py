@@ -28,6 +28,8 @@ FIRST_MS = 1_780_000_000_000
 """Time of the first event that is sent, about: the same in all runs, as identities depend on places and the queries on times only."""
 RECORDED = 500_000
 """Events of a stream before those that are sent: models learn from an earlier time of the same world. In another one (another seed) prices are others, and what was learned of them is no use."""
+SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
+"""Of the capacity: the overloads."""
 CALM = 0.4
 """Of the capacity: no reason to shed."""
 TOLD_S = 70

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.control.watched import WatchedQuery
-from tests.unit.control_plant import Plant, a_watchdog, in_steps
+from ops.bench.overload.judged import SETTLING_S
+from ops.bench.overload.load import SHARES, Schedule, issue_phases
+from tests.unit.control_plant import Plant, a_watchdog
 
-SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
-WARM_S, MINUTE_S, CALM_S, SETTLING_S = 20, 60, 10, 10
-CALM = 0.4
+MINUTE_S = 60
 BOUND_MS = 1000
 FIXED_MS = 170.0
 PER_EVENT_MS = 0.03
@@ -82,21 +82,16 @@ class Replayed(Plant):
 def minutes(work: Callable[[float], float], recorded: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     """Of each rate's minute its p99 (ms), the mean of the ratios, their deviation, the share of events lost; float64 (rates, 4)."""
     plant = Replayed(lambda _: 0.0, {"q": PER_EVENT_MS}, fixed_ms=FIXED_MS, noise=0.0, left=work, seed=seed, recorded=recorded)
-    ends_s, steps = WARM_S, [(CALM, float(WARM_S))]
-    for share in SHARES:
-        steps += [(share, ends_s + MINUTE_S), (CALM, ends_s + MINUTE_S + CALM_S)]
-        ends_s += MINUTE_S + CALM_S
-    in_steps(plant, *steps)
-    of_a_second = (1 - FIXED_MS / 1000) / plant.capacity_per_ms() / (PER_EVENT_MS + plant.per_consumed_ms + plant.per_shipped_ms)
-    rate = plant.rate
-    plant.rate = lambda now: of_a_second * rate(now)  # the capacity of batches of a second
-    plant.run(a_watchdog(WatchedQuery("q", "random", BOUND_MS, streams=("s",))), until_ms=1000.0 * ends_s)
-    found, starts_ms, events = [], np.array(plant.starts) - 1_000_000.0, np.array(plant.lost)
-    for number in range(len(SHARES)):
-        begin = 1000.0 * (WARM_S + number * (MINUTE_S + CALM_S))
-        end = begin + 1000.0 * MINUTE_S
-        ratios, own = plant.asked("q", begin + 1000 * SETTLING_S, end), events[(starts_ms >= begin) & (starts_ms < end)]
-        found.append((plant.late(0.99, begin, end), ratios.mean(), ratios.std(), own[:, 1].sum() / own[:, 0].sum()))
+    capacity = (1 - FIXED_MS / 1000) / (PER_EVENT_MS + plant.per_consumed_ms + plant.per_shipped_ms)  # of batches of a second, per ms
+    phases, began_ms = issue_phases(SHARES, MINUTE_S, burst=False), plant.now
+    starts_ms = 1000 * Schedule(phases, 1000 * capacity).seconds
+    plant.rate = lambda now: capacity * phases[min(np.searchsorted(starts_ms, now - began_ms, side="right"), len(phases)) - 1].share
+    plant.run(a_watchdog(WatchedQuery("q", "random", BOUND_MS, streams=("s",))), until_ms=starts_ms[-1])
+    found, batches_ms, events = [], np.array(plant.starts) - began_ms, np.array(plant.lost)
+    for phase, begin, end in zip(phases, starts_ms[:-1], starts_ms[1:], strict=True):
+        if phase.name:
+            ratios, own = plant.asked("q", begin + 1000 * SETTLING_S, end), events[(batches_ms >= begin) & (batches_ms < end)]
+            found.append((plant.late(0.99, begin, end), ratios.mean(), ratios.std(), own[:, 1].sum() / own[:, 0].sum()))
     return np.array(found)
 
 
