@@ -14,6 +14,10 @@ _HINTS = (
     ("RecordTooLarge", "hint: a topic's max.message.bytes is below topics.max_record_bytes"),
     ("AuthorizationException", "hint: the broker's access lists do not allow it"),
     (_REGISTRY_AWAY, "hint: is it up, is schema_registry.url right? a new start waits for it again"),
+    (
+        "Timed out waiting for a node assignment",
+        "hint: the brokers have not answered for three minutes; a new start goes on where this one was",
+    ),
     ("UnknownTopicOrPartition", "hint: was a topic deleted? cep topics plan shows it"),
 )
 _REFUSED = "AuthenticationException"

@@ -15,6 +15,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -259,13 +260,21 @@ def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
-        stalls.look()
+        stalls.look(active=_at_a_batch(query))
         if failure := _failure(query):
             stop.failed.set()
             if isinstance(batches.failure, CepError):  # told by the batch itself
                 raise batches.failure
             log.error("query failed", **{"error.stack": failure})
             raise QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
+
+
+def _at_a_batch(query: StreamingQuery) -> bool:
+    """Whether Spark plans, does or commits a batch."""
+    try:
+        return bool(query.status["isTriggerActive"])
+    except (Py4JError, OSError):  # why, `_failure` says
+        return False
 
 
 def _failure(query: StreamingQuery) -> str:
@@ -292,5 +301,8 @@ def _stop_between_batches(query: StreamingQuery, batches: Batches, settings: Set
         query.isActive and not query.status["message"].startswith("Waiting") and time.monotonic() < deadline and not stop.at_once.is_set()
     ):
         time.sleep(STOP_PAUSE_S)  # it commits, or finds that no further batch begins
-    query.stop()
+    try:
+        query.stop()
+    except (Py4JError, PySparkException) as error:  # owners are still at the batch: the next start repeats it
+        log.warning("Spark did not stop in time; the batch in work is repeated by the next start", reason=str(error).splitlines()[0])
     log.info("stopped")

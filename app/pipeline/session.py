@@ -24,6 +24,8 @@ from app.delivery.security import ALLOWED_URLS
 from app.owners.keeper import SETTING, OwnerSlots
 from app.pipeline.limits import ARROW_UNLIMITED
 
+STOPPED_MS = 10_000
+"""How long Spark may take to end what is cut off: `spark.stop_timeout` is over by then, and a pod has been asked to end for as long."""
 MEMORY = "spark.driver.memory"
 ARROW_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -64,7 +66,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
-        "spark.sql.streaming.stopTimeout": str(settings.spark.stop_timeout),
+        "spark.sql.streaming.stopTimeout": str(min(settings.spark.stop_timeout, STOPPED_MS)),
         "spark.sql.session.timeZone": "UTC",
         "spark.redaction.regex": REDACTED,  # nothing secret is there; this is for what users add
         "spark.sql.redaction.options.regex": f"{REDACTED}|url",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.control.shadow_group import ShadowGroup
-from app.delivery.security import client_options
+from app.delivery.security import shipped_consumer_options
 from app.delivery.shadow_offsets import committer
 from app.pipeline.batches import Batches
 
@@ -20,7 +20,7 @@ def shown_outside(settings: Settings, plane: ControlPlane, batches: Batches) -> 
     if settings.shadow_group is None:
         yield
         return
-    group = ShadowGroup(committer(lambda: client_options(settings.kafka), settings.shadow_group), plane.metrics)
+    group = ShadowGroup(committer(shipped_consumer_options(settings.kafka), settings.shadow_group), plane.metrics)
     plane.show_offsets = group.tell
     try:
         yield

@@ -7,7 +7,7 @@ import time
 from app.config.durations import format_duration
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger
-from app.pipeline.batches import Batches
+from app.pipeline.batches import Batches, Running
 
 log = get_logger(__name__)
 
@@ -24,12 +24,18 @@ class StallWatch:
     def __init__(self, plane: ControlPlane, batches: Batches, after_ms: int) -> None:
         self._plane, self._batches, self._after_ms = plane, batches, after_ms
         self._told: int | None = None
+        self._at: tuple[int | None, float] | None = None
+        """The batch that Spark is at, or was last, and since when."""
 
-    def look(self) -> None:
-        """One look; a stalled batch is told once."""
+    def look(self, *, active: bool = False) -> None:
+        """One look; a stalled batch is told once.
+
+        Args:
+            active: whether Spark is at a batch, be it only planning it or writing that it is done: storage that hangs shows there.
+        """
         running = self._batches.running
         running_s = 0.0 if running is None else time.monotonic() - running.since_s
-        self._plane.metrics.set("cep_batch_running_seconds", running_s)
+        self._plane.metrics.set("cep_batch_running_seconds", max(running_s, self._active_s(running, active=active)))
         if self._told is not None and (running is None or running.batch != self._told):
             self._plane.moving.good()
             log.info("the stalled batch has ended", batch_id=self._told)
@@ -40,3 +46,13 @@ class StallWatch:
         self._plane.moving.bad(f"batch {running.batch} has not ended for {format_duration(self._after_ms)}")
         self._plane.metrics.add("cep_stalled_batches_total", 1)
         log.error("batch does not end", batch_id=running.batch, stall_after=format_duration(self._after_ms), owners=self._batches.stacks())
+
+    def _active_s(self, running: Running | None, *, active: bool) -> float:
+        """How long Spark has been at the batch in work, or at what comes before and behind it."""
+        if running is None and not active:
+            self._at = None
+            return 0.0
+        now_s = time.monotonic()
+        if self._at is None or (running is not None and running.batch != self._at[0]):
+            self._at = None if running is None else running.batch, now_s if running is None else running.since_s
+        return now_s - self._at[1]

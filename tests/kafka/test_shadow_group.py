@@ -22,7 +22,7 @@ def group_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
 
 def test_offsets_are_committed_and_seen_by_tools(bootstrap_servers, admin, make_topic):
     topic = make_topic("shadow", partitions=2)
-    commit = committer(lambda: {"bootstrap.servers": bootstrap_servers}, f"shadow-of-{topic}")
+    commit = committer({"bootstrap.servers": bootstrap_servers}, f"shadow-of-{topic}")
     commit({(topic, 0): 5, (topic, 1): 0})
     assert group_offsets(admin, f"shadow-of-{topic}") == {(topic, 0): 5, (topic, 1): 0}
     commit({(topic, 0): 9, (topic, 1): 2})
@@ -36,13 +36,13 @@ def test_a_group_that_somebody_consumes_in_is_refused_with_what_to_do(bootstrap_
     consumer.subscribe([topic])
     until(lambda: consumer.poll(0.2) is None and consumer.assignment(), 60, 0.0)
     with pytest.raises(DependencyError, match=f"consumer group {group}: .*\nhint: the group needs READ"):
-        committer(lambda: {"bootstrap.servers": bootstrap_servers}, group)({(topic, 0): 1})
+        committer({"bootstrap.servers": bootstrap_servers}, group)({(topic, 0): 1})
     consumer.close()
 
 
 def test_a_broker_that_is_away_is_an_error_that_says_so():
     with pytest.raises(DependencyError, match="consumer group g: "):
-        committer(lambda: {"bootstrap.servers": "127.0.0.1:9"}, "g")({("t", 0): 1})
+        committer({"bootstrap.servers": "127.0.0.1:9"}, "g")({("t", 0): 1})
 
 
 def test_a_permission_that_is_granted_later_is_enough(tmp_path):
@@ -50,7 +50,7 @@ def test_a_permission_that_is_granted_later_is_enough(tmp_path):
         admin = AdminClient(guarded.client("admin"))
         created: Future[None] = admin.create_topics([NewTopic("readings", 1, 1)])["readings"]
         created.result(30)
-        commit = committer(lambda: guarded.client("app"), "lag")
+        commit = committer(guarded.client("app"), "lag")
         with pytest.raises(DependencyError, match="uthorization"):
             commit({("readings", 0): 1})
         guarded.allow(ResourceType.GROUP, {"lag": [AclOperation.READ]})

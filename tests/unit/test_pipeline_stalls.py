@@ -50,3 +50,26 @@ def test_a_batch_that_does_not_end_is_told_once_and_is_over_with_the_next() -> N
     batches.running = Running(8, time.monotonic())
     watch.look()
     assert plane.moving.check() is None
+
+
+def test_what_spark_does_before_and_behind_a_batch_counts_as_well(monkeypatch) -> None:
+    """A commit that hangs on a volume hangs outside of the batch."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    plane, batches = Plane(), Batches()
+    watch = StallWatch(plane, batches, 60_000)
+    told = []
+    for now, running, active in (  # noqa: B007 - the clock
+        (1000.0, None, False),
+        (1001.0, None, True),
+        (1004.0, Running(7, 1003.0), True),
+        (1010.0, None, True),
+        (1011.0, Running(8, 1010.5), True),
+        (1400.0, None, True),
+        (1401.0, None, False),
+        (1402.0, None, True),
+    ):
+        batches.running = running
+        watch.look(active=active)
+        told.append(plane.metrics.value("cep_batch_running_seconds"))
+    assert told == [0, 0, 1, 7, 0.5, 389.5, 0, 0]
