@@ -68,7 +68,7 @@ def reconcile(
             outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
         except NothingToDoError as error:
             print(error, file=sys.stderr)
-            outcome = Outcome(request.shed, (), {}, 0, 0, round(time.time() * 1000))
+            outcome = Outcome(request.shed, (), {}, 0, {}, round(time.time() * 1000))
     if json:
         sys.stdout.buffer.write(orjson.dumps(as_json(outcome, dry=dry_run), option=orjson.OPT_INDENT_2) + b"\n")
     elif output is Output.json:
@@ -100,7 +100,7 @@ def as_json(outcome: Outcome, *, dry: bool) -> dict[str, Any]:
     return {
         "published": not dry,
         "records": outcome.records,
-        "gone": outcome.gone,
+        "gone": sum(outcome.gone.values()),
         "left_out": dict(outcome.left_out),
         "queries": [audit_value(outcome, row) for row in outcome.rows],
     }
@@ -120,8 +120,8 @@ def show(outcome: Outcome, *, dry: bool) -> None:
             )
     for name, why in outcome.left_out.items():
         console.print(f"{name} is left out: {why}")
-    if outcome.gone:
-        console.print(f"{outcome.gone} false composite events could not be retracted: their records are gone")
+    if gone := sum(outcome.gone.values()):
+        console.print(f"{gone} false composite events could not be retracted: their records are gone")
     console.print("nothing is published (--dry-run)" if dry else "what is missing is published, what is false is retracted")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
 from app.events.registry import Registry, registry_settings
+from app.owners.deployment import OutputTopic
 from app.pipeline.preparation import audit_records
 from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.outcome import Outcome, Row
@@ -14,13 +15,17 @@ from app.pipeline.reconcile.outcome import Outcome, Row
 RECORD = "Reconciliation"
 
 
-def add_audit_records(publisher: Publisher, settings: Settings, outcome: Outcome) -> None:
-    """What was published, and what shedding had cost.
+def audit_output(settings: Settings) -> OutputTopic:
+    """Where the records go; to be asked for before anything is published, as without it nobody could be told.
 
     Raises:
         DependencyError, ConfigurationError: the registry does not answer, or refuses the schema.
     """
-    output = audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
+    return audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
+
+
+def add_audit_records(publisher: Publisher, output: OutputTopic, outcome: Outcome) -> None:
+    """What was published, and what shedding had cost."""
     for row in outcome.rows:
         if row.difference.missing or row.difference.false:
             publisher.audit(output, row.kind.query, audit_value(outcome, row))
@@ -45,5 +50,5 @@ def audit_value(outcome: Outcome, row: Row) -> dict[str, Any]:
         "recall": one.recall,
         "precision": one.precision,
         "reconciled": len(one.missing),
-        "retracted": len(one.false),
+        "retracted": len(one.false) - outcome.gone.get(row.kind, 0),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from app.config.settings import Settings
@@ -39,17 +41,36 @@ def publish_missing(publisher: Publisher, found: Found, differences: Mapping[Kin
             publisher.add(record.topic, record.key, record.value, corrected(record.headers, RECONCILED, MISSED))
 
 
-def retract(publisher: Publisher, settings: Settings, differences: Mapping[Kind, Difference]) -> int:
-    """Takes back what stands on the topics and should not; returns how many records were gone, or could not be read again."""
-    places = sorted((*place, offset) for one in differences.values() for place, offset in one.false.values())
-    gone = 0
-    for original in _originals(settings, places):
+@dataclass(frozen=True, slots=True)
+class NotRetracted:
+    """What stands on the topics, should not, and was not taken back.
+
+    Attributes:
+        gone: by kind, records that are gone.
+        unread: by kind, records that could not be read again.
+        problem: why the first of these could not.
+    """
+
+    gone: Counter[Kind] = field(default_factory=Counter)
+    unread: Counter[Kind] = field(default_factory=Counter)
+    problem: str = ""
+
+
+def retract(publisher: Publisher, settings: Settings, differences: Mapping[Kind, Difference]) -> NotRetracted:
+    """Takes back what stands on the topics and should not."""
+    kinds = {(*place, offset): kind for kind, one in differences.items() for place, offset in one.false.values()}
+    missed = NotRetracted()
+    for original in _originals(settings, sorted(kinds)):
+        kind = kinds[original.topic, original.partition, original.offset]
         if original.found:
             headers = corrected(original.headers, RETRACTED, FALSE)
             publisher.add(original.topic, original.key, original.value, headers)
+        elif original.problem:
+            missed.unread[kind] += 1
+            missed = replace(missed, problem=missed.problem or original.problem)
         else:
-            gone += 1
-    return gone
+            missed.gone[kind] += 1
+    return missed
 
 
 def _originals(settings: Settings, places: list[tuple[str, int, int]]) -> Iterator[Original]:

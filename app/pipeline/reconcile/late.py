@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.pipeline.reconcile.live import Live
-from app.pipeline.reconcile.published import header
+from app.pipeline.reconcile.published import header, refuse_deleted
 from app.pipeline.reconcile.span import Span
 from app.pipeline.source import ranged_records
 
@@ -25,6 +25,7 @@ def late_events(  # noqa: PLR0917 - what is read, and from when on
     Of streams with `ordered_by` only the run itself can say: there an event may be late for some queries and not for others.
 
     Raises:
+        ReconcileError: retention has deleted late events that may be of these.
         DependencyError: the brokers do not answer.
     """
     trusted = {number for one in live.deployment.streams if one.rules.ordered_by is not None for number in one.rules.topics}
@@ -33,7 +34,11 @@ def late_events(  # noqa: PLR0917 - what is read, and from when on
     if not starts:
         return None
     bounds = positions.bounds([live.deployment.late_topic])
-    begins = positions.at(dict.fromkeys(bounds, min(starts) - ahead_ms))
+    since = min(starts) - ahead_ms
+    begins = positions.at(dict.fromkeys(bounds, since))
+    gone = (begins[place] == low or (begins[place] is None and low == high) for place, (low, high) in bounds.items() if low > 0)
+    if any(gone):  # late events are rare: what is gone may be of long ago
+        refuse_deleted(settings, {live.deployment.late_topic: since}, "which events were refused as late then is not known")
     ranges = {place: (start, high) for place, (_, high) in bounds.items() if (start := begins[place]) is not None and start < high}
     if not ranges:
         return None

@@ -37,7 +37,7 @@ class Outcome:
         rows: of all that was compared.
         left_out: queries of which nobody can say what they would have found, and why.
         records: offsets that were to be read.
-        gone: false composite events that could not be taken back: their records are gone.
+        gone: by kind, false composite events that could not be taken back: their records are gone.
         time_ms: when it was compared.
     """
 
@@ -45,5 +45,5 @@ class Outcome:
     rows: tuple[Row, ...]
     left_out: Mapping[str, str]
     records: int
-    gone: int
+    gone: Mapping[Kind, int]
     time_ms: int

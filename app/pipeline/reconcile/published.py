@@ -16,6 +16,7 @@ from app.pipeline.reconcile.found import ID, TIME, TYPE, Compared
 from app.pipeline.reconcile.identities import Correction, Kind, Standing, type_of
 from app.pipeline.source import ranged_records
 
+NOT_KNOWN = "what was published then is not known"
 CORRECTIONS: tuple[Correction, ...] = ("", "reconciled", "retracted")
 
 
@@ -75,25 +76,26 @@ def _ranges(
     bounds = positions.bounds(sorted(topics))
     starts = positions.at({place: topics[place[0]] - ahead_ms for place in bounds})
     if emptied := {place[0] for place, (low, high) in bounds.items() if low == high > 0}:
-        _refuse_emptied(settings, {topic: topics[topic] - ahead_ms for topic in emptied})
+        refuse_deleted(settings, {topic: topics[topic] - ahead_ms for topic in emptied}, NOT_KNOWN)
     ranges = {}
     for place, (low, high) in bounds.items():
         start = starts[place]
         if low > 0 and start == low:
             oldest = positions.time_at(place, low)
             if oldest is not None and oldest > topics[place[0]] - ahead_ms:
-                raise _deleted(f"{place[0]}, partition {place[1]},", oldest, oldest + ahead_ms)
+                raise _deleted(f"{place[0]}, partition {place[1]},", NOT_KNOWN, oldest, oldest + ahead_ms)
         if start is not None and start < high:
             ranges[place] = start, high
     return ranges
 
 
-def _refuse_emptied(settings: Settings, begins: Mapping[str, int]) -> None:
-    """Of topic partitions of which retention has left nothing only the topic's retention says how far back that reaches.
+def refuse_deleted(settings: Settings, begins: Mapping[str, int], unknown: str) -> None:
+    """Of topic partitions of which retention has left nothing, or nothing of a time, only the topic's retention says how far back that reaches.
 
     Args:
         settings: of the application.
-        begins: by topic with such a partition, from when on all that was published must be known, ms.
+        begins: by topic with such a partition, from when on all records must be known, ms.
+        unknown: what nobody knows without them.
 
     Raises:
         ReconcileError: records from then on may be deleted.
@@ -102,12 +104,12 @@ def _refuse_emptied(settings: Settings, begins: Mapping[str, int]) -> None:
         kept_ms = int(topic.config.get("retention.ms", "0"))
         oldest = int(time.time() * 1000) - kept_ms
         if kept_ms >= 0 and begins[name] < oldest:
-            raise _deleted(name, oldest, oldest)
+            raise _deleted(name, unknown, oldest, oldest)
 
 
-def _deleted(what: str, oldest_ms: int, possible_ms: int) -> ReconcileError:
+def _deleted(what: str, unknown: str, oldest_ms: int, possible_ms: int) -> ReconcileError:
     return ReconcileError(
-        f"records of {what} from before {moment(oldest_ms)} are deleted: what was published then is not known\n"
+        f"records of {what} from before {moment(oldest_ms)} are deleted: {unknown}\n"
         f"hint: it is possible for composite events from {moment(possible_ms)} on"
     )
 

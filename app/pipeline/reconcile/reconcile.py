@@ -15,11 +15,12 @@ from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.delivery.security import consumer_options
+from app.errors import DependencyError
 from app.owners.sole import sole_reconciliation
 from app.pipeline.limits import batch_limits
 from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.aims import Aims, Request, aims_of
-from app.pipeline.reconcile.audit import add_audit_records
+from app.pipeline.reconcile.audit import add_audit_records, audit_output
 from app.pipeline.reconcile.corrections import publish_missing, retract
 from app.pipeline.reconcile.course import Terms
 from app.pipeline.reconcile.failure import NothingCameError, NotThereYetError, ReconcileError
@@ -74,7 +75,7 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         ReconcileError: it cannot be said what the application would have found.
         CheckpointTakenError: another reconciliation is about to publish.
         ConfigurationError: a query that is asked for is not there.
-        DependencyError: broker or registry do not answer.
+        DependencyError: broker or registry do not answer; where it is about records that are to be retracted, all else is published.
     """
     live = where_it_is(settings)
     try:
@@ -158,7 +159,7 @@ def _outcome(work: _Work, read: Mapping[Place, Span], differences: Mapping[Kind,
     aims = work.aims
     rows = tuple(Row(kind, one.version, one.scope, kind in aims.cut, differences[kind]) for kind, one in aims.compared.items())
     records = sum(span.end - span.start for span in read.values())
-    return Outcome(work.request.shed, rows, aims.left_out, records, 0, int(time.time() * 1000))
+    return Outcome(work.request.shed, rows, aims.left_out, records, {}, int(time.time() * 1000))
 
 
 def _published(work: _Work, outcome: Outcome, found: Found, differences: Mapping[Kind, Difference]) -> Outcome:
@@ -166,11 +167,16 @@ def _published(work: _Work, outcome: Outcome, found: Found, differences: Mapping
     if not any(one.missing or one.false for one in differences.values()):
         return outcome
     work.telling.begins("publishing the difference", 0)
-    publisher = Publisher(work.settings)
+    publisher, audit = Publisher(work.settings), audit_output(work.settings)
     publish_missing(publisher, found, differences)
-    gone = retract(publisher, work.settings, differences)
+    missed = retract(publisher, work.settings, differences)
     publisher.settle()
-    told = replace(outcome, gone=gone)
-    add_audit_records(publisher, work.settings, told)
+    told = replace(outcome, gone=missed.gone)
+    add_audit_records(publisher, audit, replace(told, gone=missed.gone + missed.unread))
     publisher.settle()
+    if missed.problem:
+        raise DependencyError(
+            f"{missed.unread.total()} false composite events could not be read again: {missed.problem}\n"
+            "hint: all else is published; call it again, and they are retracted"
+        )
     return told
