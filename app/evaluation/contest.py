@@ -245,7 +245,7 @@ class Contest:
         training = Training(self.terms.seed, self.plan.fingerprint)
         if not METHODS[method.name].learns:
             return method.train(None, training)
-        return method.train(self._observations(method), training)
+        return _dated(method.train(self._observations(method), training), self.learning)
 
     def _observations(self, method: Method[Any]) -> object:
         if method.level == "events":
@@ -385,3 +385,12 @@ class Contest:
         """Partial matches that live at a time without shedding, on average."""
         load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=self.terms.match_interval)
         return float(self._matches.run(load, None).matches.mean())
+
+
+def _dated(model: Model[Any], learned: EventBatch) -> Model[Any]:
+    """The model with the times of what it learned from, where its method does not see times: partial matches have none."""
+    if model.manifest.last_ms or not len(learned):
+        return model
+    known: Any = model  # a dataclass, as all of them are
+    dated: Model[Any] = replace(known, manifest=replace(model.manifest, first_ms=int(learned.time[0]), last_ms=int(learned.time[-1])))
+    return dated

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -42,6 +43,8 @@ WORSE = 0.1
 """So much more harm than when it was learned, as a share of the true composite events, says that a model no longer fits, whatever the candidates look like: what becomes of them may have changed."""
 SURELY = 3.0
 """And so many standard deviations of two shares of so many composite events."""
+PARTS = 5
+"""Of what is learned from, one behind the other: what differs between most neighbours always moves."""
 POINTS = 33
 """Steps by which a distribution is known; between two of them lie 3 % of the candidates."""
 
@@ -85,7 +88,7 @@ class Lesson:
         random: the same of shedding at random.
         in_use: the same of the model in use; None without one.
         true: composite events that were judged by.
-        beside: what ``in_use`` is compared with: ``harm``, or where that one has learned from what it is judged by, the harm of ``model``, which has as well.
+        beside: what ``in_use`` is compared with: ``harm``, and for the share of what is judged by that the one in use has learned from, the harm of ``model``, which has learned from all of it.
     """
 
     model: Model[Any]
@@ -194,8 +197,9 @@ class Examination:
         model, harm = self.trained(best), judged[best]
         if in_use is None:
             return Lesson(model, harm, self.random, None, self.true, harm)
-        has_seen = in_use.manifest.last_ms >= min(split.begins_ms for split in self._splits)
-        return Lesson(model, harm, self.random, self.harm(in_use), self.true, self.harm(model) if has_seen else harm)
+        seen = self._mean(lambda split: split.seen_by(in_use))
+        beside = harm if not seen else seen * self.harm(model) + (1 - seen) * harm
+        return Lesson(model, harm, self.random, self.harm(in_use), self.true, beside)
 
     def decline(self, model: Model[Any], then: Promise) -> str | None:
         """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
@@ -274,11 +278,13 @@ class Profile:
         kinds: shares of the kinds of events.
         values: by numeric attribute that the query looks at: values, and which share of the candidates has at most each; the last of them is the share that has the attribute.
         candidates: how many there are; 0 where an earlier version has not noted it.
+        moving: by attribute, how far its distribution is from itself a fifth of the time later (lower median: one step in the middle is no movement): a number that counts up, or a level that wanders, is always another one, which says nothing about a model.
     """
 
     kinds: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     candidates: int = 0
+    moving: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def of(plan: Plan, batch: EventBatch) -> Profile:
@@ -290,8 +296,14 @@ class Profile:
         if not total:
             return Profile()
         shares = {label: round(count / total, 6) for label, count in zip(features.labels, counts.tolist(), strict=True)}
-        values = dict(zip(features.attributes, map(_distribution, features.values(batch)[:, candidates]), strict=True))
-        return Profile(shares, values, total)
+        numbers = features.values(batch)[:, candidates]
+        values = dict(zip(features.attributes, map(_distribution, numbers), strict=True))
+        return Profile(shares, values, total, dict(zip(features.attributes, map(_moving, numbers), strict=True)))
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Profile:
+        """Of what `dataclasses.asdict` gave, by this version or another one."""
+        return Profile(**{name: value for name, value in plain.items() if name in Profile.__slots__})
 
     def drift_to(self, now: Profile) -> str | None:
         """Why what was learned from these candidates no longer fits others; None where it does, where there are none, or where chance alone would make them so different.
@@ -311,9 +323,19 @@ class Profile:
             return f"kinds of events have other shares: {most} {self.kinds.get(most, 0.0):.1%} → {now.kinds.get(most, 0.0):.1%}"
         for name, known in self.values.items():
             moved = _greatest_distance(known, now.values.get(name, ()))
-            if moved > VALUES_DRIFT + DISTANCE_BY_CHANCE * sqrt(chance):
+            if moved > VALUES_DRIFT + DISTANCE_BY_CHANCE * sqrt(chance) + self.moving.get(name, 0.0):
                 return f"the values of {name} are others: the distributions are {moved:.2f} apart"
         return None
+
+
+def _moving(values: NDArray[np.float64]) -> float:
+    """See `Profile.moving`; float64 (candidates,) in the order of the stream.
+
+    >>> _moving(np.arange(1000.0)), _moving(np.tile(np.arange(10.0), 100)), _moving(np.repeat([1.0, 2.0], 500))
+    (1.0, 0.0, 0.0)
+    """
+    parts = [_distribution(part) for part in np.array_split(values, PARTS)]
+    return float(np.quantile([_greatest_distance(*pair) for pair in pairwise(parts)], 0.5, method="lower"))
 
 
 def _distribution(values: NDArray[np.float64]) -> list[tuple[float, float]]:

@@ -19,13 +19,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.evaluation.virtual_time import NEWEST, RATIO_STEPS
 from shedding.detector import smoothed
 from shedding.overload import QueueLaw
-
-RATIO_STEPS = 200
-"""Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
-_NEWEST = 0.1
-"""Weight of the newest measurement in sliding estimates."""
 
 
 class Clock(Protocol):
@@ -135,9 +131,9 @@ class EventDetector:
             working_s: time of the operator.
         """
         if passed >= 1:
-            self._cost_s = smoothed(self._cost_s, working_s / passed, _NEWEST)
+            self._cost_s = smoothed(self._cost_s, working_s / passed, NEWEST)
         if deciding_s:
-            self._decision_s = smoothed(self._decision_s, deciding_s / events, _NEWEST)
+            self._decision_s = smoothed(self._decision_s, deciding_s / events, NEWEST)
 
 
 @dataclass(frozen=True, slots=True)

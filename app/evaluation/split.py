@@ -124,10 +124,10 @@ class Split:
         """Composite events of what is judged by."""
         return len(self._contest("random").truth)
 
-    @property
-    def begins_ms(self) -> int:
-        """Event time of the first one that is judged by."""
-        return int(self._judging.time[0])
+    def seen_by(self, model: Model[Any]) -> float:
+        """Share of the events that are judged by which are of the time that a model has learned from."""
+        times, known = self._judging.time, model.manifest
+        return float(((times >= known.first_ms) & (times <= known.last_ms)).mean()) if len(times) else 0.0
 
     @cached_property
     def _is_candidate(self) -> NDArray[np.bool_]:

@@ -21,8 +21,8 @@ from shedding.overload import QueueLaw
 RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
 
-_NEWEST = 0.1
-"""Weight of the newest interval in what events seem to cost, as on a clock (`app.evaluation.paced`)."""
+NEWEST = 0.1
+"""Weight of the newest interval in what events seem to cost; on a clock (`app.evaluation.paced`) as well."""
 
 Keep = Callable[[float, int, int], NDArray[np.float64]]
 """(drop ratio, start, stop) → float64 (stop - start,): how much of each of these events passes: 0 or 1, or the share of its windows."""
@@ -107,7 +107,7 @@ def overload(events: int, load: Load, keep: Keep) -> Course:
         if wanted > 0:
             kept[start:stop] = keep(wanted, start, stop)
             work = load.shedding_s + cost_s * kept[start:stop]
-        known_s = smoothed(known_s, cost_s, _NEWEST)
+        known_s = smoothed(known_s, cost_s, NEWEST)
         queue.work(start, work)
     return Course(kept, queue.latency_s, np.array(ratios, dtype=np.float64))
 

@@ -7,15 +7,16 @@ the one with the greatest number says which version is in use (`Choice`), so tha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from app.errors import CepError
 from app.storage.store import MissingError, Store
 
 FOLDER, CHOICES = "models", "model-choices"
+Kind = TypeVar("Kind", "Choice", "Learned")
 KEPT = 10
 """Versions of a query's models; the one in use and the one before it are kept as well."""
 NONE = 0
@@ -119,7 +120,7 @@ class ModelStore:
         return self._choice(query, max(numbers)) if numbers else Choice()
 
     def _choice(self, query: str, number: int) -> Choice:
-        return Choice(**json.loads(self._store.read(_choice_name(query, number))))
+        return _known(Choice, json.loads(self._store.read(_choice_name(query, number))))
 
     def versions(self, query: str | None = None) -> list[Learned]:
         """By query and version."""
@@ -127,7 +128,7 @@ class ModelStore:
         for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}"):
             name = stored.name.rsplit("/", 1)[-1]
             if name.endswith(".json") and (known := self._read(stored.name)) is not None:
-                found.append(Learned(**known))
+                found.append(_known(Learned, known))
         return sorted(found, key=lambda one: (one.query, one.version))
 
     def version(self, query: str, version: int) -> Learned:
@@ -140,7 +141,7 @@ class ModelStore:
         if known is None:
             there = ", ".join(str(one.version) for one in self.versions(query)) or "none"
             raise CepError(f'query "{query}" has no model of version {version}\nhint: cep models ls shows them; there are: {there}')
-        return Learned(**known)
+        return _known(Learned, known)
 
     def content(self, learned: Learned) -> bytes | None:
         """The model's file; None where it is gone or damaged: another one will be learned."""
@@ -158,7 +159,7 @@ class ModelStore:
     def chosen(self, query: str, choice: Choice) -> Learned | None:
         """The version that a choice names; None where it is `NONE`, or gone."""
         known = None if choice.version == NONE else self._read(_name(query, f"{choice.version}.json"))
-        return None if known is None else Learned(**known)
+        return None if known is None else _known(Learned, known)
 
     def before(self, query: str, choice: Choice) -> Learned | None:
         """The version that was in use before the one that a choice names, for the same query as that; None where there is none. Where nobody noted it, the one taken last of those with lower numbers."""
@@ -196,6 +197,17 @@ class ModelStore:
         if known is not None and not known.taken:
             self._record(replace(known, taken=True))
 
+    def retire(self, known: Collection[str], before_ms: int) -> list[str]:
+        """Lets the models of queries go that nobody knows any more, the newest of which is older than that; returns the queries."""
+        newest: dict[str, int] = {}
+        for one in self.versions():
+            newest[one.query] = max(newest.get(one.query, 0), one.learned_at_ms)
+        gone = sorted(query for query, learned_at_ms in newest.items() if query not in known and learned_at_ms < before_ms)
+        for query in gone:  # choices first: one of a version that is gone would be asked for
+            for folder in (CHOICES, FOLDER):
+                self._store.delete([stored.name for stored in self._store.names(f"{folder}/{query}")])
+        return gone
+
     def _record(self, learned: Learned) -> None:
         self._store.write(_name(learned.query, f"{learned.version}.json"), [json.dumps(learned.to_plain()).encode()])
 
@@ -209,6 +221,11 @@ class ModelStore:
         except MissingError:
             return None
         return found
+
+
+def _known(kind: type[Kind], plain: Mapping[str, Any]) -> Kind:
+    """Of what a record says, what this version knows: another one may have noted more."""
+    return kind(**{name: value for name, value in plain.items() if name in kind.__dataclass_fields__})
 
 
 def _number(name: str) -> int:

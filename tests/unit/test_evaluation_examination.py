@@ -196,10 +196,13 @@ def test_with_few_composite_events_all_of_them_are_judged_by(tmp_path):
 
 @pytest.mark.slow
 def test_partial_matches_are_judged_as_such(tmp_path):
-    lesson = Examination(recorded(tmp_path / "pspice", "pspice", events=6000)).lesson(None)
+    of_pspice = recorded(tmp_path / "pspice", "pspice", events=6000)
+    lesson = Examination(of_pspice).lesson(None)
     assert lesson.shedder == "pspice"
     assert 0 < lesson.harm < 1
     assert lesson.model.manifest.window_events > 0
+    first, last = lesson.model.manifest.first_ms, lesson.model.manifest.last_ms
+    assert of_pspice.batch.time[0] <= first < last == of_pspice.batch.time[-1]
 
 
 @pytest.mark.slow
@@ -237,6 +240,33 @@ def test_a_model_no_longer_fits_when_shares_or_values_change(query, tmp_path, ch
     then = Profile.of(query.plan, query.batch)
     found = Profile(**json.loads(json.dumps(asdict(then)))).drift_to(Profile.of(query.plan, recorded(tmp_path / "now", **changed).batch))
     assert found is None if why is None else why in str(found), found
+
+
+def test_the_one_in_use_is_compared_with_what_has_seen_as_much_as_it_has(query):
+    examination = Examination(query)
+    held_out, all_seen = examination.harm_of("gspice"), examination.harm(examination.trained("gspice"))
+    (part,) = examination._splits
+    times, learned = part._judging.time, examination.trained("gspice")
+    for seen in (0.0, 0.25, 1.0):
+        until = int(times[0]) - 1 if not seen else int(times[int(seen * len(times)) - 1])
+        used = replace(learned, manifest=replace(learned.manifest, last_ms=until))
+        share = float((times <= until).mean())
+        assert share == pytest.approx(seen, abs=0.01)
+        assert examination.lesson(used).beside == pytest.approx(share * all_seen + (1 - share) * held_out)
+
+
+def test_what_always_moves_says_nothing_about_a_model_and_what_stands_still_does(query):
+    def moved(values):
+        return replace(query.batch, columns={**query.batch.columns, "v": replace(query.batch.columns["v"], values=values)})
+
+    count, still = np.arange(len(query.batch)), query.batch.columns["v"].values
+    then, now = Profile.of(query.plan, moved(count)), Profile.of(query.plan, moved(count + 3 * len(count)))
+    assert then.moving["v"] == pytest.approx(1.0, abs=0.05)
+    assert then.drift_to(now) is None
+    begun = Profile.of(query.plan, moved(np.where(count > 0.6 * len(count), still + 1000, still)))
+    assert begun.moving["v"] < 0.1, "one step is no movement"
+    assert "values of v" in str(begun.drift_to(Profile.of(query.plan, moved(still + 1000))))
+    assert Profile.from_plain({**asdict(then), "of a later version": 1}) == then
 
 
 def test_where_nothing_comes_nothing_has_drifted(query):

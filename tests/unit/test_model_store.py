@@ -159,3 +159,14 @@ def test_what_cannot_be_chosen_is_said_with_a_hint(store, commands, arguments, h
     with pytest.raises(CepError, match=hint) as caught:
         commands(*arguments)
     assert "hint: " in str(caught.value)
+
+
+def test_models_of_queries_that_nobody_knows_any_more_go_when_they_are_old(store):
+    for query in ("theft", "gone", "renamed"):
+        store.add(learned(query), b"one")
+        store.choose(query, Choice(store.add(learned(query), b"two").version))
+    at_ms = learned().learned_at_ms
+    assert store.retire({"theft"}, at_ms) == [], "not older than that"
+    assert store.retire({"theft", "renamed"}, at_ms + 1) == ["gone"]
+    assert {one.query for one in store.versions()} == {*store.choices()} == {"theft", "renamed"}
+    assert not list(store._store.names("models/gone"))

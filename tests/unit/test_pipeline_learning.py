@@ -12,6 +12,7 @@ import yaml
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.config.settings import Settings, load_settings
+from app.errors import ConfigurationError
 from app.evaluation.examination import Examination, Lesson
 from app.events.batch import EventBatch, take
 from app.owners.model_store import NONE, Choice, ModelStore
@@ -198,6 +199,26 @@ def test_a_query_that_cannot_be_learned_for_leaves_the_others_their_turn(world, 
     assert found.pop("first") == "failed"
     assert "failed" not in found.values()
     assert found.keys() == {"last", "theft"}
+
+
+def test_a_file_that_is_broken_leaves_the_queries_of_others_their_turn(world):
+    (world.folder / "queries" / "broken.yaml").write_text("name: broken\nfrom: retail\nevent: SEQ(ShelfReading s\nwithin: 2 s\n")
+    assert [(one.query, one.learned is not None) for one in world.round()] == [("theft", True)]
+    with pytest.raises(ConfigurationError, match=r"broken\.yaml"):
+        world.round(Wish("broken"))
+
+
+def test_records_of_a_later_version_are_read(world):
+    (learned,) = [one.learned for one in world.round()]
+    world.store.choose("theft", Choice(learned.version))
+    learned, store = world.store.version("theft", learned.version), open_store(world.settings.checkpoint.uri)
+    for stored in (*store.names("models"), *store.names("model-choices")):
+        if stored.name.endswith(".json"):
+            plain = json.loads(store.read(stored.name))
+            store.write(stored.name, [json.dumps({**plain, "of a later version": 1}).encode()])
+    assert [one.to_plain() for one in world.store.versions()] == [json.loads(json.dumps(learned.to_plain()))]
+    assert world.store.choice("theft").version == learned.version
+    assert [one.result for one in world.round()] == ["still fits"]
 
 
 def test_a_round_begins_behind_the_query_that_the_last_one_broke_off_at(world, monkeypatch):

@@ -6,7 +6,7 @@ import sys
 
 from app.cli.progress import Progress
 from app.errors import CepError
-from app.evaluation.examination import Examination, chosen
+from app.evaluation.examination import FEWEST, Examination, chosen
 from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import RATES
@@ -44,6 +44,19 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
             f"query {query.plan.name}: no shedder learns anything from this recording\nhint: does the query find something in it?"
         )
     best = chosen(harm)
+    if examination.true < FEWEST:
+        print(
+            f"warning: {query.plan.name}: {examination.true} composite events decide, so chance does; a running application waits for {FEWEST}",
+            file=sys.stderr,
+        )
+    if harm[best] >= examination.random:
+        print(
+            f"warning: {query.plan.name}: none does better than shedding at random ({examination.random:.1%}); a running application would shed at random",
+            file=sys.stderr,
+        )
     told = ", ".join(f"{name} {share:.1%}" for name, share in sorted(harm.items(), key=lambda one: one[1]))
-    print(f"{query.plan.name}: lost and wrong composite events at {' and '.join(f'{rate:.0%}' for rate in RATES)}: {told}", file=sys.stderr)
+    print(
+        f"{query.plan.name}: lost and wrong composite events at {' and '.join(f'{rate:.0%}' for rate in RATES)}: {told}; random {examination.random:.1%}",
+        file=sys.stderr,
+    )
     return best

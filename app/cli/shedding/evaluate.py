@@ -15,6 +15,7 @@ from app.cli.inputs.moments import duration_ms
 from app.cli.later import Later
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
+from app.cli.settings_file import StreamsFile
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
@@ -39,7 +40,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     ],
     shedder: Annotated[list[str] | None, typer.Option(help="Who competes; may be repeated.", show_default=", ".join(SHEDDERS))] = None,
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    config: StreamsFile = None,
     rate: Annotated[
         list[float] | None,
         typer.Option(min=0.1, help="Input rate as a multiple of the capacity; may be repeated.", show_default="1.2 … 2.0"),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.output import Output, OutputOption, require_folders, write_json
+from app.cli.settings_file import StreamsFile
 from app.cli.shedding.best_shedder import best_shedder
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
@@ -35,10 +36,10 @@ def train(  # noqa: PLR0917 - the command's options
     out: Annotated[Path, typer.Option(help="The model's file; with several queries a folder for <query>.model.")],
     shedder: Annotated[
         str | None,
-        typer.Option(help="Who learns; auto: whoever does best on the recording, as --selected of evaluate.", show_default="the query's"),
+        typer.Option(help="Who learns; auto: whoever does best on the recording, as the application has it.", show_default="the query's"),
     ] = None,
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    config: StreamsFile = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal models.")] = 0,
     output: OutputOption = Output.text,
 ) -> None:
@@ -54,7 +55,7 @@ def train(  # noqa: PLR0917 - the command's options
     for one in found:
         name = shedder or one.plan.shedding.shedder
         if name == AUTO:
-            name = best_shedder(one.selected(), seed)
+            name = best_shedder(one, seed)
         chosen_shedders([name])
         if not METHODS[name].learns:
             raise CepError(

@@ -18,6 +18,7 @@ from app.config.secret_variables import is_secret
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger, log_failure
+from app.owners.models import learns
 from app.pipeline.learning.child import BEGUN, ERROR, TOLD
 from app.pipeline.learning.rounds import Outcome, Wish
 from app.query.plan import Plan
@@ -84,7 +85,7 @@ class Learner:
             assert process.stdin is not None  # noqa: S101 - asked for
             assert process.stdout is not None  # noqa: S101 - asked for
             with process.stdin as way:
-                pickle.dump((self.settings, Wish(behind=self._in_work)), way)
+                pickle.dump((self.settings, self._wish()), way)
             for line in process.stdout:
                 told += 1
                 self._take(json.loads(line))
@@ -92,15 +93,25 @@ class Learner:
             if code and not self.stopped.is_set():
                 words.seek(0)
                 said = words.read()[-LAST_WORDS:].decode(errors="replace")
-                log.warning(
-                    "the process that learns models ended; the next round begins behind this query",
-                    query=self._in_work,
-                    code=code,
-                    said=said,
-                )
                 if self._in_work is not None:
-                    self.plane.metrics.add("cep_learning_total", 1, query=self._in_work, outcome="failed")
+                    what = "the process that learns models ended; the next round begins behind this query"
+                    log.warning(what, query=self._in_work, code=code, said=said)
+                elif said:
+                    log.warning("the process that learns models ended before any query", code=code, said=said)
+                self._count_failure()
         return bool(told or code)
+
+    def _wish(self) -> Wish:
+        """Of a round: nobody is looked at yet."""
+        behind, self._in_work = self._in_work, None
+        return Wish(behind=behind)
+
+    def _count_failure(self) -> None:
+        """Of the query that was looked at, or of all that wait for a model where it did not come to any."""
+        catalog = self.plane.catalog
+        waiting = [] if catalog is None else [plan.name for plan in catalog.plans if sheds(plan) and learns(plan)]
+        for query in waiting if self._in_work is None else [self._in_work]:
+            self.plane.metrics.add("cep_learning_total", 1, query=query, outcome="failed")
 
     def _take(self, line: dict[str, Any]) -> None:
         if BEGUN in line:
@@ -114,9 +125,11 @@ class Learner:
             self._in_work = None
             self.plane.metrics.add("cep_learning_total", 1, query=outcome.query, outcome=outcome.result.replace(" ", "_"))
             version = None if outcome.learned is None else outcome.learned.version
-            fresh = self._said.get(outcome.query) != outcome.result  # what stays as it is every ten minutes is said once
-            self._said[outcome.query] = outcome.result
-            say = log.info if version is not None or fresh else log.debug
+            failed = outcome.result == "failed"
+            saying = f"{outcome.result}: {outcome.text}" if failed else outcome.result
+            fresh = self._said.get(outcome.query) != saying  # what stays as it is every ten minutes is said once
+            self._said[outcome.query] = saying
+            say = log.warning if failed and fresh else log.info if version is not None or fresh else log.debug
             say("model " + outcome.result, query=outcome.query, version=version, detail=outcome.text, seconds=outcome.seconds)
 
 

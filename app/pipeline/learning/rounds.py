@@ -11,14 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from app.config.settings import Settings
-from app.errors import CepError
+from app.errors import CepError, ConfigurationError
 from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch
 from app.events.registry import Registry, registry_settings
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
 from app.owners.models import SUFFIX, fits, learns, pane_of
-from app.pipeline.preparation import compile_queries, read_streams
+from app.pipeline.preparation import read_query_set, read_streams
 from app.pipeline.recorded import newest_of
 from app.query.plan import Plan
 from app.query.text.similar import did_you_mean
@@ -27,7 +27,7 @@ from shedding.interface import Model
 from shedding.model_file import ModelFileError, read, save
 
 SAMPLE = 20_000
-"""Newest records of a stream that say whether models still fit it."""
+"""Newest records of a stream that say whether models still fit it; no more than are learned from."""
 
 MORE = 2
 """So many times the events that a model was learned from, and it is learned anew: a stream that has just begun teaches little."""
@@ -92,11 +92,16 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], beg
         begins: is told which query is looked at now.
 
     Raises:
-        ConfigurationError: the queries cannot run.
+        ConfigurationError: the query that is wanted cannot run; others that cannot are left out.
         DependencyError: Kafka, registry or checkpoint do not answer.
         CepError: the query that is wanted does not exist, or cannot be learned for.
     """
-    compiled = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry))))
+    compiled = read_query_set(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry))))
+    broken = {one.name for one in compiled.queries if one.plan is None}
+    if wish.query in broken:
+        raise ConfigurationError(compiled.errors)
+    if compiled.errors:
+        tell(f"query files have {len(compiled.errors)} errors: what cannot run is left out")
     pairs = [(one.plan, plans) for one in compiled.queries if one.plan is not None and one.enabled and (plans := plans_of(one)) is not None]
     sheds = [(plan, plans[1]) for plan, plans in pairs if learns(plan) and plan.shedding.latency_bound_ms is not None]
     wanted = [(plan, as_runs) for plan, as_runs in sheds if not _given(settings, plan)]
@@ -212,7 +217,8 @@ class _Lessons:
 
     def _outdated(self, learned: Learned, plan: Plan) -> str | None:
         """Why what there is to learn from is other input than a version was learned from, or much more of it: at the overloads that it is judged at it may still do, and fail where more must go."""
-        if drift := Profile(**learned.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE))):
+        newest = self._newest(plan, min(SAMPLE, self._settings.learning.events))
+        if drift := Profile.from_plain(learned.profile).drift_to(Profile.of(plan, newest)):
             return drift
         if MORE * learned.events > self._settings.learning.events * len(plan.streams):
             return None

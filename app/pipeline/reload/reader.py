@@ -103,7 +103,7 @@ class Reader:
             return Reading("needs_restart", (*restart, *elsewhere), disabled)
         self._good = compiled
         deployment = numbered(prepared, running)
-        findings = (*restart, *compiled.warnings, *_untrained(compiled, deployment))
+        findings = (*restart, *compiled.warnings, *_untrained(compiled, deployment, learning=self.settings.learning.enabled))
         if deployment.fingerprint == running.fingerprint:
             return Reading("needs_restart" if restart else "unchanged", findings, disabled)
         return Reading("reloaded", findings, disabled, deployment=deployment)
@@ -136,9 +136,9 @@ def _with_restart(finding: Finding) -> Finding:
     return replace(finding, hint=hint if finding.hint is None else f"{finding.hint}; {hint}")
 
 
-def _untrained(compiled: Compilation, deployment: Deployment) -> tuple[Finding, ...]:
+def _untrained(compiled: Compilation, deployment: Deployment, *, learning: bool) -> tuple[Finding, ...]:
     """Queries that shed at random until there is a model."""
-    hint = "write a model with cep train"
+    hint = "one is being learned, unless chance was chosen: cep models ls" if learning else "write one with cep train, or cep models learn"
     return tuple(
         Finding(f'query "{query}" has no model for {shedder}: it sheds at random', hint=hint, severity=Severity.WARNING)
         for query, shedder in without_models(compiled, deployment)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from app.pipeline.application import running_catalog
 from app.pipeline.draining import Past
 from app.pipeline.learning.told import tell_model_changes
 from app.pipeline.numbers import load_numbers
+from app.pipeline.preparation import read_query_set
 from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader, Reading
@@ -45,6 +46,8 @@ ANNOUNCED_S = 1.5
 """Silent topics make no batches; a change is to be live in 5 s."""
 PRUNE_S = 3600.0
 """How often deployments are looked for that nothing needs any more."""
+MODELS_S = 7 * 24 * 3600.0
+"""So long the models of a query stay that is gone: it may come back."""
 JOIN_S = 10.0
 WAITING = frozenset({"failed", "needs_topics", "needs_restart"})
 """Outcomes that hold for a while, and are told once."""
@@ -141,6 +144,23 @@ class Watcher:
             log.warning("old deployments stay in the checkpoint", reason=str(error))
         else:
             log.debug("old deployments left the checkpoint", deployments=len(gone))
+            self._retire_models(named)
+
+    def _retire_models(self, deployments: Iterable[str]) -> None:
+        """Models of queries that are in no file and no deployment any more leave the checkpoint."""
+        compiled = read_query_set(self.settings, self.running.streams)
+        if compiled.errors:  # what a broken file holds nobody knows
+            return
+        known = {query.name for query in compiled.queries}
+        try:
+            for fingerprint in filter(None, deployments):  # the home of a checkpoint that was never moved has none
+                known |= {plan.name for plan in load_deployment(self.settings.checkpoint.uri, fingerprint).catalog.plans}
+            gone = self._store.retire(known, clock_ms() - int(1000 * MODELS_S))
+        except CepError as error:
+            log.warning("models of queries that are gone stay in the checkpoint", reason=str(error))
+            return
+        if gone:
+            log.info("models of queries that are gone left the checkpoint", queries=gone)
 
     def _past(self) -> tuple[str, Past | None]:
         known = self.plane.past()
