@@ -75,6 +75,10 @@ class _Era:
     keys: NDArray[np.uint64]
     often: NDArray[np.int64]
 
+    def is_like(self, other: _Era) -> bool:
+        """Whether the same partitions are in the sample as often."""
+        return np.array_equal(self.keys, other.keys) and np.array_equal(self.often, other.often)
+
     def of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """How often, int64 (events,)."""
         if not len(self.keys):
@@ -103,6 +107,7 @@ class HeavyHitters:
         self._most = MOST_OFTEN if sample.share * MOST_OFTEN <= 1 else 1 << int(math.log2(1 / sample.share))
         self._found: dict[int, _Found] = {}
         self._eras = [_Era(-(1 << 62), np.zeros(0, np.uint64), np.zeros(0, np.int64))]
+        self._settled = self._eras[0].first
 
     def note(self, query: int, keys: NDArray[np.uint64]) -> None:
         """What a query (index in `Catalog.plans`) found, by partition, uint64 (matches,)."""
@@ -116,8 +121,9 @@ class HeavyHitters:
             more: whether anybody is to be.
         """
         epoch = until_ms // self._sample.turn_ms
-        if epoch <= self._eras[-1].first:
+        if epoch <= self._settled:
             return False
+        self._settled = epoch
         heavy: dict[int, int] = {}
         for found in self._found.values():
             found.put_together()
@@ -127,7 +133,9 @@ class HeavyHitters:
                     heavy[key] = max(heavy.get(key, 1), 1 << int(math.log2(times)))
             found.forget_half()
         keys = np.array(sorted(heavy), np.uint64)
-        self._eras.append(_Era(epoch, keys, np.array([heavy[key] for key in keys.tolist()], np.int64)))
+        era = _Era(epoch, keys, np.array([heavy[key] for key in keys.tolist()], np.int64))
+        if not era.is_like(self._eras[-1]):
+            self._eras.append(era)
         return True
 
     def let_go(self, before_ms: int) -> None:

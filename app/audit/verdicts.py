@@ -20,6 +20,7 @@ from app.audit.digests import match_digests
 from app.audit.lean import Lean
 from app.audit.memory import FOREVER, NEVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
+from app.audit.spans import Places, Spans, covered
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, Limits, Ordered, Plan, Runs, Take
@@ -28,7 +29,7 @@ from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
 MOST_EVENTS = 200_000
-"""That are looked through again in one step of a bucket; matches beyond are unverifiable."""
+"""That are looked through again in one step of a bucket, partition by partition, those first whose matches take the fewest; matches beyond are unverifiable."""
 STEPS = 12
 """Questions that a search for a refuting event takes, about: a span has some thousand events at most."""
 ASKING = 2_000
@@ -156,19 +157,6 @@ def is_audited(plan: Plan) -> bool:
     return plan.shedding.latency_bound_ms is not None and can_be_false(plan)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spans:
-    """Of each match what it has to do with: partition, and times, both ends included; int64 (matches,)."""
-
-    keys: NDArray[np.uint64]
-    since: NDArray[np.int64]
-    until: NDArray[np.int64]
-
-    def of(self, which: NDArray[np.intp]) -> Spans:
-        """Those of some of the matches."""
-        return Spans(self.keys[which], self.since[which], self.until[which])
-
-
 class Judge:
     """Judges the matches of one query, or its timeouts.
 
@@ -234,7 +222,10 @@ class Judge:
         if self._lean is not None:
             asked = self._lean.of(asked, matches, matches.constituents(self._positive), known)
         if len(asked.batch) > MOST_EVENTS:
-            return
+            known = known[self._affordable(asked, spans.of(known))]
+            if not len(known):
+                return
+            asked = self._within(asked, spans.of(known))
         digests = self._digests(matches)
         found = self._digests(self._rematch(asked.batch, asked.kept | asked.shed))
         right = np.isin(digests[known], found)
@@ -282,19 +273,33 @@ class Judge:
         keys, everywhere = self._keys_of(recalled.batch)
         return _some(recalled, np.flatnonzero(covered(spans, keys, everywhere, recalled.batch.time)))
 
+    def _affordable(self, asked: Recalled, spans: Spans) -> NDArray[np.bool_]:
+        """Matches that are asked about where all are too many, bool (matches,): those of partitions that have few events for each of their matches, and where one alone is too large its earliest."""
+        keys, everywhere = self._keys_of(asked.batch)
+        partitions, of_match, matches = np.unique(spans.keys, return_inverse=True, return_counts=True)
+        place = np.minimum(np.searchsorted(partitions, keys), len(partitions) - 1)
+        own = ~everywhere & (partitions[place] == keys)
+        events = np.bincount(place[own], minlength=len(partitions))
+        most, cheapest = MOST_EVENTS - np.count_nonzero(everywhere), np.argsort(events / matches, kind="stable")
+        fitting = cheapest[events[cheapest] <= most]
+        if len(fitting):
+            return np.isin(of_match, fitting[np.cumsum(events[fitting]) <= most])
+        first = of_match == cheapest[0]
+        mine = np.flatnonzero(everywhere | (own & (place == cheapest[0])))
+        return first & (spans.until < asked.batch.time[mine[MOST_EVENTS]])
+
     def _refuting(self, asked: Recalled, spans: Spans, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Source and offset of the first shed event with which each of the matches is no longer found, int64 (matches, 2); -1 where it takes more than what is looked through."""
         refuted_by = np.full((len(digests), 2), -1, np.int64)
-        own = _rows_of(spans, asked, *self._keys_of(asked.batch))
-        left = MOST_SEARCHED
-        cheapest = np.argsort([len(one) for one in own], kind="stable")
-        for some in [cheapest] if self._movable else cheapest[:, None]:
-            cost = np.cumsum([(len(own[k]) + (0 if self._movable else ASKING)) * STEPS for k in some.tolist()])
-            asked_of = some[cost <= left]
-            if len(asked_of):
-                left -= int(cost[len(asked_of) - 1])
-                copies = Copies.of(asked, [own[k] for k in asked_of.tolist()], self._own, self._reach if self._movable else 0)
-                refuted_by[asked_of] = self._bisected(copies, digests[asked_of])
+        own = Places(asked.batch.time, *self._keys_of(asked.batch))
+        events = own.counted(spans)
+        cheapest = np.argsort(events, kind="stable")
+        costs = np.cumsum(events[cheapest] + (0 if self._movable else ASKING)) * STEPS
+        affordable = cheapest[costs <= MOST_SEARCHED]
+        for some in [affordable] if self._movable else affordable[:, None]:
+            if len(some):
+                copies = Copies.of(asked, [own.of(spans, k) for k in some.tolist()], self._own, self._reach if self._movable else 0)
+                refuted_by[some] = self._bisected(copies, digests[some])
         return refuted_by
 
     def _bisected(self, copies: Copies, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -321,46 +326,6 @@ def _speaks_of(part: object, name: str) -> bool:
         return part == name
     inner = part if isinstance(part, tuple) else tuple(getattr(part, field.name) for field in fields(part)) if is_dataclass(part) else ()
     return any(_speaks_of(one, name) for one in inner)
-
-
-def covered(spans: Spans, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether events lie within one of the spans of their partition, bool (events,).
-
-    At any moment as many spans are open as have begun and are not over. Partition and moment are one number, so that two sorted arrays answer for all.
-
-    Args:
-        spans: of matches; there is at least one.
-        keys: uint64 (events,).
-        everywhere: bool (events,), events that belong to every partition.
-        times: int64 (events,).
-    """
-    known, own = np.unique(spans.keys, return_inverse=True)
-    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    moments = np.unique(np.concatenate([spans.since, spans.until]))
-    width = 2 * len(moments) + 1  # every moment, and what is between moments
-    at = np.searchsorted(moments, times, "left") + np.searchsorted(moments, times, "right")
-    since, until = (2 * np.searchsorted(moments, bounds) + 1 for bounds in (spans.since, spans.until))
-    open_here = _begun(own * width + since, place * width + at) > _over(own * width + until, place * width + at)
-    open_anywhere = _begun(since, at) > _over(until, at)
-    return np.where(everywhere, open_anywhere, (known[place] == keys) & open_here)
-
-
-def _begun(since: NDArray[np.intp], at: NDArray[np.intp]) -> NDArray[np.intp]:
-    return np.searchsorted(np.sort(since), at, "right")
-
-
-def _over(until: NDArray[np.intp], at: NDArray[np.intp]) -> NDArray[np.intp]:
-    return np.searchsorted(np.sort(until), at, "left")
-
-
-def _rows_of(spans: Spans, events: Recalled, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    """Of each match the rows of the events that it has to do with, in total order."""
-    times = events.batch.time
-    first, last = np.searchsorted(times, spans.since, "left"), np.searchsorted(times, spans.until, "right")
-    found = []
-    for key, start, stop in zip(spans.keys.tolist(), first.tolist(), last.tolist(), strict=True):
-        found.append(start + np.flatnonzero((keys[start:stop] == np.uint64(key)) | everywhere[start:stop]))
-    return found
 
 
 def _some(recalled: Recalled, rows: NDArray[np.intp]) -> Recalled:

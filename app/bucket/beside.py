@@ -106,7 +106,7 @@ class Beside:
             for sample, queries in by_sample(self._samples).items()
         }
         self._heavy = {sample: HeavyHitters(sample) for sample in self._words}
-        self._loses = False
+        self._loses = dict.fromkeys(self._words, False)
         self._coin = 0
         self._counts: dict[int, NDArray[np.float64]] = {}
         self.begin(NEVER)
@@ -149,7 +149,7 @@ class Beside:
 
         Args:
             clock: ns.
-            until_ns: by this clock, when it is to stop; it does some milliseconds later at most, where single events are not dearer.
+            until_ns: by this clock, when it is to stop; it does some milliseconds later at most, where single events are not dearer. What the newest step brought is looked at in any case: a hash per event.
         """
         self._look()
         piece = FIRST_PIECE
@@ -198,10 +198,11 @@ class Beside:
 
     def _settle(self, *, loses: bool) -> None:
         """Whether heavy partitions are looked at more often from now on: only where something is lost, and there is time for it."""
-        self._loses |= loses
         crowded = sum(map(len, self._waiting)) > FULL * MOST_WAITING or self._held > FULL * MOST_HELD
-        settled = [heavy.settle(self._seen_ms, more=self._loses and not crowded) for heavy in self._heavy.values()]
-        self._loses &= not any(settled)
+        for sample, heavy in self._heavy.items():
+            self._loses[sample] |= loses
+            if heavy.settle(self._seen_ms, more=self._loses[sample] and not crowded):
+                self._loses[sample] = False  # until something is lost again
 
     def _due(self, watermark_ms: int) -> list[Events]:
         """Shed events whose turn it would have been: they were not held back with the others."""
@@ -261,7 +262,7 @@ class Beside:
         first_ms, last_ms = int(ends.min()), int(ends.max())
         there = [one.digests for one in self._found[found.query] if one.first_ms <= last_ms and one.last_ms >= first_ms]
         survives = np.isin(self._digests(found.query, found.matches)[rows], np.concatenate([np.zeros(0, np.uint64), *there]))
-        self._loses |= not survives.all()
+        self._loses[sample] |= not survives.all()
         before = self._counts.get(found.query, np.zeros((2, GROUPS)))
         self._counts[found.query] = before + counted(turns[rows], survives, 1 / heavy.often(keys[rows], ends[rows]))
 

@@ -136,6 +136,8 @@ class Composition:
         """
         for stream, keys in self._keys.items():
             bound = min(self._bound(plan, watermarks) for plan in self._binding[stream]) if keys else NEVER
+            if bound <= NEVER:
+                continue
             for place in [place for place, key in keys.items() if _time_of(key) < bound]:
                 del keys[place]
 

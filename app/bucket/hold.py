@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch
-from app.events.batch import EventBatch, concatenate, empty_batch, first_of_each, take
+from app.events.batch import PARTITION_BITS, EventBatch, concatenate, empty_batch, first_of_each, take
 
 NEVER = -(1 << 62)
 """A watermark before all times. Far enough from the end of 64 bit that taking a lateness or a window away cannot wrap."""
@@ -35,7 +35,7 @@ class TimeRules:
 
     def owns(self, source: int) -> bool:
         """Whether the source is one of the stream's topic partitions."""
-        return source >> 20 in self.topics
+        return source >> PARTITION_BITS in self.topics
 
 
 @dataclass(frozen=True, slots=True)

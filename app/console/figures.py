@@ -100,7 +100,7 @@ class Figures:
             else {
                 "latency_ms": round(forecast.latency_ms, 1),
                 "unshed_latency_ms": round(forecast.unshed_latency_ms, 1),
-                "in_reach": forecast.in_reach,
+                "in_reach": plan.name not in forecast.beyond,
                 "bottleneck": forecast.bottleneck,
             },
             "last_hour": {name: values.tolist() for name, values in series.items()},

@@ -21,8 +21,11 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
     asked = sorted({**_afterwards(totals, plans), **directive.shedding}.items())
     events = [(query, own.of_events) for query, own in asked if own.of_events is not None]
     return (
-        *(replace(_report(directive, totals, plans, query, own), cost_ms=cost_ms) for query, own in asked),
-        *(_report(directive, totals, plans, query, own) for query, own in events),
+        *(
+            replace(_report(directive, totals, plans, query, own), cost_ms=cost_ms if own.place == "ingress" else None)
+            for query, own in asked
+        ),
+        *(replace(_report(directive, totals, plans, query, own), cost_ms=cost_ms) for query, own in events),
         *_memory_reports(directive, totals, plans),
         *_limit_reports(directive, totals, plans),
     )

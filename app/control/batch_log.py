@@ -20,8 +20,9 @@ import orjson
 from app.control.directives import Directive, Frozen
 from app.control.totals import BatchTotals
 from app.errors import SnapshotError
+from app.observe.logs import get_logger
 from app.storage.frames import read_frame, write_frame
-from app.storage.store import MissingError, Store
+from app.storage.store import MissingError, StorageError, Store
 
 FOLDER = "batches"
 DIRECTIVE, TOTALS, RUN = "directive", "totals", "run"
@@ -30,6 +31,7 @@ KEPT_BATCHES = 100
 """Batches whose files stay after they were committed: more than Spark keeps of its own log, for whoever wants to know what happened."""
 RUN_FILE = "run.bin"
 Result = TypeVar("Result")
+log = get_logger(__name__)
 _NAME = re.compile(r"/(\d{12})-(directive|totals)\.bin$")
 
 
@@ -139,22 +141,28 @@ class BatchLog:
             return times
 
     def prune(self, committed: int) -> None:
-        """Deletes files of batches that Spark committed long ago.
+        """Deletes files of batches that Spark committed long ago. Nobody waits for the store meanwhile; what it does not delete is deleted with the next ones.
 
         Args:
             committed: the newest batch that Spark has committed.
         """
         with self._lock:
-            names = []
-            for kind, kept in self._batches.items():
-                old = {batch for batch in kept if batch <= committed - KEPT_BATCHES}
-                names += [self._path(batch, kind) for batch in sorted(old)]
-                kept.difference_update(old)
-            if names:
-                self._store.delete(names)
+            old = {kind: {batch for batch in kept if batch <= committed - KEPT_BATCHES} for kind, kept in self._batches.items()}
+            for kind, batches in old.items():
+                self._batches[kind] -= batches
             for known in (self._frozen, self._totals):
                 for batch in [batch for batch in known if batch < committed - 2]:
                     del known[batch]
+        names = [self._path(batch, kind) for kind, batches in old.items() for batch in sorted(batches)]
+        if not names:
+            return
+        try:
+            self._store.delete(names)
+        except StorageError as error:
+            with self._lock:
+                for kind, batches in old.items():
+                    self._batches[kind] |= batches
+            log.warning("files of old batches could not be deleted; it is tried again", files=len(names), reason=str(error))
 
     def logged_files(self) -> list[tuple[int, str]]:
         """Batch and kind (`DIRECTIVE`, `TOTALS`) of all files."""

@@ -124,6 +124,8 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         for verdict, count in tally.verdicts.items():
             metrics.add("cep_audit_verdicts_total", count, query=query, verdict=verdict)
         metrics.set("cep_partial_matches", tally.partial_matches, query=query)
+        if plan.shedding.latency_bound_ms is not None:
+            metrics.add("cep_late_composite_events_total", tally.late, query=query)
         metrics.add_counts("cep_detection_latency_seconds", tally.latencies, tally.latency_sum_ms / 1000, query=query)
         metrics.add(
             "cep_partial_matches_shed_total",

@@ -18,6 +18,7 @@ from app.control.quality import Quality
 from app.control.reached import reached
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import Sequences
+from app.control.shed_reports import ShedReport
 from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Watchdog
@@ -121,7 +122,12 @@ class Decider:
         plans = _plans(running.catalog)
         known = Progress(incoming.greatest_times, frozenset(incoming.sources), frozenset(silence.idle), silence.stream_times)
         shedding = self._shedding(plans, past)
-        decisions = self._decisions.reports(planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.ratios, plans)
+        decisions = self._decisions.reports(
+            planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.ratios, plans, self._plans_before()
+        )
+        skipped = (
+            Directive(-1) if before is None or totals.reports else before
+        )  # by `cep checkpoint skip`: what it was to tell nobody has told
         directive = Directive(
             batch=planned.batch,
             catalog_version=running.catalog.version,
@@ -134,9 +140,9 @@ class Decider:
             idle=silence.idle,
             stream_times=silence.stream_times,
             schema_ids=running.schema_ids,
-            shed_reports=() if before is None else shed_reports(before, totals, self._plans_of(before, running)),
-            estimates=self._quality.reports(planned.batch, planned.at_ms, plans),
-            decisions=decisions,
+            shed_reports=skipped.shed_reports or self._shed_reports(before, totals, running),
+            estimates=(*skipped.estimates, *self._quality.reports(planned.batch, planned.at_ms, plans)),
+            decisions=(*skipped.decisions, *decisions),
             selection={} if self._sequences is None else self._sequences.orders(),
             coming=self._coming,
             reached=reached(before, known, incoming.topics),
@@ -153,10 +159,17 @@ class Decider:
         ratios = self.watchdog.ratios
         return {query: self._levels.orders(plans[query], ratio, past.totals, unshed) for query, ratio in ratios.items() if query in plans}
 
+    def _shed_reports(self, before: Directive | None, totals: BatchTotals, running: RunningCatalog) -> tuple[ShedReport, ...]:
+        return () if before is None else shed_reports(before, totals, self._plans_of(before, running))
+
     def _plans_of(self, directive: Directive, running: RunningCatalog) -> dict[str, Plan]:
         """What ran in the batch before: queries may have changed since, or be gone."""
         known = running if self._decided is None or self._decided.deployment != directive.deployment else self._decided
         return _plans(known.catalog)
+
+    def _plans_before(self) -> dict[str, Plan]:
+        """Of the newest directive."""
+        return {} if self._decided is None else _plans(self._decided.catalog)
 
     def _memory(self, incoming: Incoming) -> dict[str, Any]:
         memory = {

@@ -86,6 +86,8 @@ class Display:
             for limit in LIMITS:  # alerts see what moves, not what appears
                 self._metrics.add("cep_limited_total", 0, query=plan.name, limit=limit)
             if plan.shedding.latency_bound_ms is not None:
+                self._metrics.add("cep_late_composite_events_total", 0, query=plan.name)
+                self._metrics.add("cep_learning_total", 0, query=plan.name, outcome="failed")
                 self._metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
         self._show_shedding(running.catalog.current, watchdog)
         self._quality.open(running)

@@ -5,14 +5,17 @@ What is silent is decided in `app.control.idle`; here is remembered what that de
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.bucket.hold import NEVER, TimeRules, stream_watermark
 from app.config.settings import Settings
 from app.control.accounts import Planned
 from app.control.directives import Directive
 from app.control.idle import Beat, IdleSources, Silence, Waiting, heartbeat_is_due
+from app.control.reached import progress_by
 from app.control.reports import QueryTally
 from app.control.sources import Ranges, Sources, TopicPartition
 from app.control.totals import BatchTotals
@@ -23,6 +26,11 @@ Speakers = Callable[[int], Iterable[TopicPartition] | None]
 """Of a batch: the topic partitions that have records in it; None where nobody knows."""
 RangesOf = Callable[[int], Ranges | None]
 """Of a batch: the offsets that are planned for it; None where nobody knows."""
+
+
+def elapsed_ms() -> int:
+    """A clock that is never set, ms since some time."""
+    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class Inflow:
 
     Args:
         settings: of the application.
-        now_ms: the clock; no heartbeat is due before its interval has passed.
+        now_ms: the clock, which only goes on: silence is no matter of the time of day, which may be set. No heartbeat is due before its interval has passed.
 
     Attributes:
         sources: the topics that are read now. It is exchanged, never changed: any thread may look at it.
@@ -97,16 +105,17 @@ class Inflow:
         self._idle.assign(self.sources.with_streams(sources), now_ms)
         self._idle.hear(sources, now_ms)
 
-    def begin(self, batch: int, greatest_times: Mapping[int, int], now_ms: int) -> Incoming:
+    def begin(self, batch: int, greatest_times: Mapping[int, int], now_ms: int, at_ms: int) -> Incoming:
         """A batch begins: who is silent in it is decided.
 
         Args:
             batch: its number.
             greatest_times: by source, the greatest event time before it, ms.
             now_ms: the clock.
+            at_ms: the time of day.
         """
         self._listen(batch, now_ms)
-        planned = PlannedBatch(batch, now_ms, self._records_of(batch))
+        planned = PlannedBatch(batch, at_ms, self._records_of(batch))
         silence = self._idle.decide(greatest_times, now_ms)
         return Incoming(planned, greatest_times, self._idle.sources, silence, self.sources.topics_by_stream(), self._idle.snapshot())
 
@@ -125,14 +134,16 @@ class Inflow:
                 self.newest_broker_ms[place] = max(self.newest_broker_ms.get(place, source.newest_broker_ms), source.newest_broker_ms)
 
     def watermarks(self, directive: Directive) -> dict[str, int]:
-        """By stream, ms, after a batch that ran under this directive; streams without an event yet are missing."""
+        """By stream, ms, after a batch that ran under this directive, as its buckets have them; streams of which a source that is waited for has no event yet are missing."""
         found: dict[str, int] = {}
-        idle = frozenset(directive.idle)
+        progress, topics = progress_by(directive, self._greatest_times), self.sources.topics_by_stream()
         for name, stream in self._settings.streams.items():
-            times = [t for s, t in self._greatest_times.items() if self.sources.stream_of(s) == name and s not in idle]
-            time_ms = min(times) if times else directive.stream_times.get(name)
-            if time_ms is not None:
-                found[name] = time_ms - stream.allowed_lateness
+            rules = TimeRules(name, stream.allowed_lateness, topics=topics.get(name, frozenset()))
+            time_ms = stream_watermark(rules, self._greatest_times, progress)
+            if name in directive.reached:  # a source that was idle and speaks again takes nothing back
+                time_ms = max(time_ms, directive.reached[name] - stream.allowed_lateness)
+            if time_ms > NEVER:
+                found[name] = time_ms
         return found
 
     def beat_is_due(self, totals: BatchTotals, now_ms: int) -> bool:
@@ -151,8 +162,9 @@ class Inflow:
         return True
 
     def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:
-        """Goes on from `Incoming.memory`, after a restart."""
-        self._idle.restore(snapshot, now_ms)
+        """Goes on from `Incoming.memory`, after a restart; topic partitions that are no longer read, of topics that were left out or made anew, drive no clock."""
+        read = {source: name for source, name in snapshot.get("stream", {}).items() if self.sources.stream_of(int(source)) == name}
+        self._idle.restore({**snapshot, "stream": read}, now_ms)
 
     def _records_of(self, batch: int) -> dict[str, int] | None:
         ranges = self._ranges(batch)

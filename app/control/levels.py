@@ -141,7 +141,7 @@ class Levels:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Goes on from a snapshot, or from an earlier version's, which says how many there are and no more."""
-        self._known = {query: _Level(*(known if isinstance(known, list) else [int(known)])) for query, known in snapshot.items()}
+        self._known = {query: _Level(*(known[:3] if isinstance(known, list) else [int(known)])) for query, known in snapshot.items()}
 
 
 def _live(totals: BatchTotals, query: str) -> int:

@@ -32,7 +32,7 @@ from app.control.health import Probes
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.history import History
 from app.control.http import Endpoints, NotReadyError, servers
-from app.control.inflow import Inflow, RangesOf, Speakers
+from app.control.inflow import Inflow, RangesOf, Speakers, elapsed_ms
 from app.control.observations import Done, Streams
 from app.control.outages import Outage
 from app.control.pages import Pages, no_pages
@@ -64,7 +64,7 @@ class ControlPlane:
     Args:
         settings: of the application.
         version: values for ``/version`` and ``cep_build_info``: version, spark, git.
-        clock: ms since the epoch.
+        clock: ms since the epoch. How long nothing came is measured by one that only goes on (`elapsed_ms`), unless another one than the wall's is given.
 
     Attributes:
         health: add checks of your own.
@@ -83,7 +83,7 @@ class ControlPlane:
 
     def __init__(self, settings: Settings, version: Mapping[str, str], clock: Callable[[], int] = clock_ms) -> None:
         self._settings = settings
-        self._clock = clock
+        self._clock, self._elapsed = clock, elapsed_ms if clock is clock_ms else clock
         self._lock = threading.RLock()
         self._log: BatchLog | None = None
         self._catalog: RunningCatalog | None = None
@@ -106,7 +106,7 @@ class ControlPlane:
         self.health, self.pulse = probes.health, probes.pulse
         self.started, self.running, self.first_batch, self.moving = probes.started, probes.running, probes.first_batch, probes.moving
         self._quality = Quality()
-        self._inflow = Inflow(settings, clock())
+        self._inflow = Inflow(settings, self._elapsed())
         self._decider = Decider(settings, self._quality)
         self._remarks = BatchRemarks(settings, self.metrics)
         self._display = Display(self.metrics, self.history, self._quality, frozenset({settings.topics.heartbeat}))
@@ -159,7 +159,7 @@ class ControlPlane:
             self._inflow.read(running.topics, speakers, ranges)
             self._decider.open(running, sequences, memory, first=first)
             if first:
-                self._inflow.restore(memory.get("idle", {}), now)
+                self._inflow.restore(memory.get("idle", {}), self._elapsed())
                 self._display.show_first(now, memory.get("quality", {}))
             self._display.show_catalog(running, self._catalog, self._decider.watchdog)
             self._catalog, self._opened_at_ms = running, now
@@ -223,7 +223,7 @@ class ControlPlane:
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
         with self._lock:
-            self._inflow.assign(partitions, self._clock())
+            self._inflow.assign(partitions, self._elapsed())
 
     def start_heartbeat(self, producer: Producer) -> None:
         """Begins to write heartbeats when they are due."""
@@ -288,7 +288,7 @@ class ControlPlane:
         heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
-                self._inflow.hear(heard, self._clock())
+                self._inflow.hear(heard, self._elapsed())
 
     def count_owners(self, owners: int) -> None:
         """So many hold buckets, or could."""
@@ -307,7 +307,6 @@ class ControlPlane:
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
-        self._log.prune(progress.batch)
         self.registry.committed(progress.batch)
         with self._lock:
             self._take_in(progress, totals, directive, greatest)
@@ -316,6 +315,7 @@ class ControlPlane:
         self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
         log_batch(progress, totals, directive, self.held)
         self.committed = progress.batch
+        self._log.prune(progress.batch)
 
     @property
     def forecast(self) -> Forecast | None:
@@ -366,7 +366,7 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         past = Past(self._log.logged(batch - 1), self._log.totals(batch - 1), self._log.totals(batch - 2))
         with self._lock:
-            frozen = self._decider.decide(self._catalog, past, self._inflow.begin(batch, greatest_times, self._clock()))
+            frozen = self._decider.decide(self._catalog, past, self._inflow.begin(batch, greatest_times, self._elapsed(), self._clock()))
             self.history.decide(frozen.directive.decisions)
             self._named = frozen.directive.deployment
             return frozen
@@ -374,7 +374,7 @@ class ControlPlane:
     def _take_in(self, progress: Progress, totals: BatchTotals, directive: Directive | None, greatest_times: Mapping[int, int]) -> None:
         """What a finished batch changes: what the next decisions go by, and what is shown."""
         now, inflow = self._clock(), self._inflow
-        inflow.assign(progress.end, now)
+        inflow.assign(progress.end, self._elapsed())
         inflow.remember(progress, totals, greatest_times)
         done = Done(progress, totals, directive, self._last_totals)
         self._last_totals = totals
@@ -392,7 +392,7 @@ class ControlPlane:
     def _heartbeat_is_due(self) -> bool:
         with self._lock:
             totals = self._last_totals
-            return totals is not None and self.running.check() is None and self._inflow.beat_is_due(totals, self._clock())
+            return totals is not None and self.running.check() is None and self._inflow.beat_is_due(totals, self._elapsed())
 
 
 def _set_log_level(logger: str, level: str) -> None:

@@ -202,39 +202,50 @@ class QueryCost:
         self.base_ms = followed(self.base_ms or None, base)
         if kept <= 0:
             return
-        spent, curve = max(0.0, seen.work_ms - base - seen.judging_ms), self._curve() if seen.reference else None
-        before = self.whole_ms if curve is None else curve.latency_s(seen.matches)
-        turned = float(turned_by(kept, seen.matches))
         offered = kept if seen.reference else kept + seen.shed
-        passed = kept / offered
+        self._learn_judging(seen, offered, warm=warm, judged=judged)
+        curve = self._curve() if seen.reference else None
+        known_ms = self.whole_ms if curve is None else curve.latency_s(seen.matches)
+        passed, turned = kept / offered, float(turned_by(kept, seen.matches))
+        spent, whole = (
+            max(0.0, seen.work_ms - base - seen.judging_ms),
+            offered * self.elasticity.left(passed, self._met(seen, passed, turned)),
+        )
+        each_ms = spent / whole
+        if warm:
+            keep = 1 - NEWEST * self._gain(each_ms, known_ms)
+            if curve is not None and min(each_ms, known_ms) > 0:
+                move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
+                self._scale_levels(seen.matches, self._surely(seen.matches, each_ms, each_ms / known_ms) ** move)
+            self._add(keep, spent, kept, offered, whole)
+            left = max(LEAST_RETAINED, passed)
+            if not seen.reference and max(self.retained, left) <= FOLLOWED * min(self.retained, left):
+                self.elasticity.learn(passed, spent / offered)
+        elif self.events == 0 or each_ms < known_ms:
+            self._add(0.0, spent, kept, offered, whole)
+        if seen.reference and warm:
+            self._learn_level(seen.matches, spent, kept)
+            self._learn_reference(seen, self.newest_matches, turned)
+        self.matches = seen.matches if known_ms == 0 or not warm else followed(self.matches, seen.matches)
+        self.newest_matches = seen.matches
+
+    def _learn_judging(self, seen: QueryObservation, offered: int, *, warm: bool, judged: bool) -> None:
+        """Verdicts while it sheds; while it does not they are forgotten."""
         if seen.asked == 0 and self.judging is not None:
             self.judging += FORGIVEN * (UNJUDGED * self.whole_ms * judged - self.judging)
         elif seen.asked > 0 and warm:
             self.judging = followed(self.judging, seen.judging_ms / offered)
-        followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
-        met = (self.retained + followed_by) / 2 if seen.matches else 1.0
-        whole = offered * self.elasticity.left(passed, met)
-        self.retained = followed_by
-        each_ms = spent / whole
-        if warm:
-            gain = self._gain(each_ms, before)
-            if curve is not None and min(each_ms, before) > 0:
-                move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
-                self._scale_levels(seen.matches, self._surely(seen.matches, each_ms, each_ms / before) ** move)
-            keep = 1 - NEWEST * gain
-            self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
-            self.offered = keep * self.offered + offered
-            self.whole = keep * self.whole + whole
-            left = max(LEAST_RETAINED, passed)
-            if not seen.reference and max(self.retained, left) <= FOLLOWED * min(self.retained, left):
-                self.elasticity.learn(passed, spent / offered)
-        elif self.events == 0 or each_ms < before:
-            self.spent_ms, self.events, self.offered, self.whole = spent, float(kept), float(offered), whole
-        if seen.reference and warm:
-            self._learn_level(seen.matches, spent, kept)
-            self._learn_reference(seen, self.newest_matches, turned)
-        self.matches = seen.matches if before == 0 or not warm else followed(self.matches, seen.matches)
-        self.newest_matches = seen.matches
+
+    def _met(self, seen: QueryObservation, passed: float, turned: float) -> float:
+        """What share of all events the state was made from that the batch's events met, as it follows the share that passed."""
+        before = self.retained
+        self.retained = max(LEAST_RETAINED, before + turned * (passed - before))
+        return (before + self.retained) / 2 if seen.matches else 1.0
+
+    def _add(self, keep: float, spent_ms: float, kept: int, offered: int, whole: float) -> None:
+        """A batch more, of which as much of the older ones is kept as is said."""
+        self.spent_ms, self.events = keep * self.spent_ms + spent_ms, keep * self.events + kept
+        self.offered, self.whole = keep * self.offered + offered, keep * self.whole + whole
 
     def _learn_level(self, matches: float, spent_ms: float, kept: int) -> None:
         """Counts by its events: where hardly any were kept, what is spent on ending partial matches is taken for theirs."""

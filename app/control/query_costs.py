@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from app.control.elasticity import curves
 from app.control.load import Load, Rest, State
 from app.control.query_cost import QueryCost, QueryObservation, restored
-from app.control.running import followed
+from app.control.running import followed, remembered
 
 
 class QueryCosts:
@@ -131,7 +131,7 @@ class QueryCosts:
     def restore(self, plain: Mapping[str, Any]) -> None:
         """Goes on from a snapshot, with the queries that there still are."""
         self._known |= {query: restored(values) for query, values in plain["queries"].items() if query in self._known}
-        self._rest, self.overlap = Rest(**plain["rest"]), plain["overlap"]
+        self._rest, self.overlap = remembered(Rest, plain["rest"]), plain["overlap"]
 
     def _records_of(self, query: str, records: Mapping[str, float]) -> float:
         """Of the query's streams; of all streams, where it reads what other queries emit."""

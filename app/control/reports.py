@@ -66,6 +66,7 @@ class QueryTally:
         evicted_matches: of the ended ones, those that went because the query's state was too large.
         judging_ns: of ``cost_ns``, what verdicts took.
         held_matches: partial matches that there were on average while events were fed, where a shedder looked at them meanwhile; else 0.
+        late: composite events whose latency is above the query's bound.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -95,6 +96,7 @@ class QueryTally:
     evicted_matches: int = 0
     judging_ns: int = 0
     held_matches: int = 0
+    late: int = 0
 
     @property
     def verdicts(self) -> dict[str, int]:

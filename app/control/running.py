@@ -25,7 +25,7 @@ class Running:
         aimed: the same before they were put in steps.
         strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
         late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
-        in_reach: whether all bounds can be kept.
+        beyond: queries whose bounds cannot be kept.
         margins: by bound (ms, as text), what of it is kept free; see `app.control.lateness`.
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
@@ -47,11 +47,16 @@ class Running:
     aimed: dict[str, float] = field(default_factory=dict)
     strain: float = 1.0
     late_ms: float = 0.0
-    in_reach: bool = True
+    beyond: list[str] = field(default_factory=list)
     margins: dict[str, float] = field(default_factory=dict)
     planned: int = -1
     expected_ms: float = 0.0
     surprise: float = 0.0
+
+    @property
+    def in_reach(self) -> bool:
+        """Whether all bounds can be kept."""
+        return not self.beyond
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""

@@ -64,11 +64,16 @@ class Shared:
 
     Attributes:
         ratios: of all queries that have goals.
-        in_reach: whether all bounds can be kept.
+        beyond: queries whose bounds cannot be kept.
     """
 
     ratios: Ratios
-    in_reach: bool
+    beyond: frozenset[str]
+
+    @property
+    def in_reach(self) -> bool:
+        """Whether all bounds can be kept."""
+        return not self.beyond
 
 
 Asked = Callable[[Goal], Callable[[Ratios], float]]
@@ -87,7 +92,7 @@ def shared_out(
         least: ratios that are decided already, by query: none gets smaller.
     """
     ratios: dict[str, float] = {query: least.get(query, 0.0) for goal in goals for query in goal.queries}
-    in_reach = True
+    beyond: set[str] = set()
     for place, goal in enumerate(goals):
         if asked(goal)(ratios) <= 1:
             continue
@@ -95,10 +100,10 @@ def shared_out(
         if best <= 1:
             _raise(ratios, tiers, shares, asked(goal if best <= EASY else goal.eased(most)))
             continue
-        in_reach = False
+        beyond.update(goal.queries)
         own = tiers[:1]
         _raise(ratios, own, shares, asked(goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}})))
-    return Shared(ratios, in_reach)
+    return Shared(ratios, frozenset(beyond))
 
 
 def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:

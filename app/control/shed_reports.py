@@ -26,7 +26,7 @@ class ShedReport:
         dropped: those that were.
         utility_threshold: what lies below it was dropped; None for shedders without utilities.
         latency_ms: latency that was predicted without shedding.
-        cost_ms: time that the tasks spent on deciding what to drop, all queries together.
+        cost_ms: time that tasks of the ingress spent on deciding what to drop, all queries that shed there together; None where it is decided elsewhere.
         limit: which of the query's ``limits:`` kept the dropped ones from being made, or from staying; None where a latency bound was the reason.
         place: where it was dropped; None in reports of earlier versions.
     """

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -60,6 +60,7 @@ class Forecast:
     Attributes:
         waiting: records that wait, the batch's own among them.
         latency_ms: of the batch's oldest event, at the ratios chosen.
+        beyond: queries whose bounds cannot be kept.
         bottleneck: what most of the batch's time would go to without shedding.
         outlook: what was known of the batch.
     """
@@ -68,10 +69,15 @@ class Forecast:
     rate_per_s: float
     unshed_latency_ms: float
     latency_ms: float
-    in_reach: bool
+    beyond: frozenset[str]
     costs: CostModel
     bottleneck: Place
     outlook: Outlook
+
+    @property
+    def in_reach(self) -> bool:
+        """Whether all bounds can be kept."""
+        return not self.beyond
 
 
 class Watchdog:
@@ -164,7 +170,7 @@ class Watchdog:
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
-        running.in_reach = shared.in_reach
+        running.beyond = sorted(shared.beyond)
         self._settle(shared.ratios, outlook, goals)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
@@ -182,7 +188,7 @@ class Watchdog:
         running = snapshot.get("running", {})
         if snapshot.get("format") == FORMAT:
             self._running = remembered(Running, running)
-            self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
+            self._batches.extend(BatchCost(*values[: len(fields(BatchCost))]) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]
         self._running.behind = self._complete()  # there was an outage, of whatever length
@@ -317,7 +323,7 @@ class Watchdog:
             outlook.rate * 1000,
             outlook.age_ms + outlook.duration_ms(outlook.waits, none),
             outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
-            self._running.in_reach,
+            frozenset(self._running.beyond),
             model,
             max(parts, key=lambda part: parts[part]),
             outlook,

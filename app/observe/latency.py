@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,19 +19,13 @@ def latency_counts(latencies_ms: NDArray[np.int64]) -> tuple[int, ...]:
     return tuple(np.bincount(buckets, minlength=len(LATENCY_BOUNDS_MS) + 1).tolist())
 
 
-def latency_quantile(counts: Sequence[int], share: float) -> int | None:
-    """The upper bound, in ms, of the bucket that holds the given quantile; None without any.
+def late_count(latencies_ms: NDArray[np.int64], bound_ms: int | None) -> int:
+    """How many are above the bound; without one none is.
 
-    >>> latency_quantile((0, 9, 1), 0.5), latency_quantile((), 0.5)
-    (100, None)
+    >>> late_count(np.array([999, 1000, 1001]), 1000), late_count(np.array([5000]), None)
+    (1, 0)
     """
-    needed = share * sum(counts)
-    seen = 0
-    for number, inside in enumerate(counts):
-        seen += inside
-        if inside and seen >= needed:
-            return LATENCY_BOUNDS_MS[min(number, len(LATENCY_BOUNDS_MS) - 1)]
-    return None
+    return 0 if bound_ms is None else int(np.count_nonzero(latencies_ms > bound_ms))
 
 
 def interpolated_quantile(counts: NDArray[np.int64], share: float) -> float | None:

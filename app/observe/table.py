@@ -80,7 +80,11 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("cep_batch_attempts_failed_total", "counter", "Attempts of batches that failed and were begun again."),
     Metric("cep_stalled_batches_total", "counter", "Batches that did not finish within spark.stall_after."),
-    Metric("cep_batch_running_seconds", "gauge", "How long the batch in work has been at it; 0 between batches."),
+    Metric(
+        "cep_batch_running_seconds",
+        "gauge",
+        "How long Spark has been at the batch in work: planning, the batch itself, writing offsets and commits; 0 while it waits for data.",
+    ),
     Metric("cep_owners", "gauge", "Processes that hold buckets, or could."),
     Metric(
         "cep_log_entries_fed_total",
@@ -109,6 +113,7 @@ METRICS: tuple[Metric, ...] = (
         ("query",),
         LATENCY_BOUNDS_S,
     ),
+    Metric("cep_late_composite_events_total", "counter", "Composite events that came after their query's latency bound.", ("query",)),
     Metric(
         "cep_batch_duration_seconds",
         "histogram",

@@ -17,7 +17,7 @@ from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.control.reached import progress_by
 from app.control.reports import QueryTally, StageReport, Trouble
-from app.observe.latency import latency_counts
+from app.observe.latency import late_count, latency_counts
 from app.owners.arrivals import Arrivals
 from app.owners.chains import thresholds_of
 from app.owners.composites import Destination, add_composite_events
@@ -115,15 +115,15 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     plan = deployment.catalog.plans[found.query]
     started = thread_time_ns()  # what others do on this machine is no cost of the query
     built_ms = _clock_ms()
-    latencies = np.zeros(0, dtype=np.int64)
+    judging_ns, latencies = found.judging_ns, np.zeros(0, dtype=np.int64)
     if len(found.matches):
         ids = add_composite_events(records, plan, found.matches, _destination(deployment.outputs[found.query], work, built_ms))
-        _tell_verdicts(records, found.verdicts, plan, ids, work)
+        judging_ns += _tell_verdicts(records, found.verdicts, plan, ids, work)
         latencies = np.maximum(0, _clock_ms() - arrivals.of_last_events(found.matches))
     if found.withheld is not None:
         matches, verdicts = found.withheld
-        _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, deployment.topics), work, withheld=True)
-    timeouts = _emit_timeouts(records, found, plan, work, built_ms)
+        judging_ns += _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, deployment.topics), work, withheld=True)
+    timeouts, timeouts_judging_ns = _emit_timeouts(records, found, plan, work, built_ms)
     return QueryTally(
         plan.name,
         matches=len(found.matches),
@@ -131,9 +131,10 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         partial_matches=found.tally.live_events,
         held_matches=found.tally.held_matches,
         cost_ns=found.cost_ns + thread_time_ns() - started,
-        judging_ns=found.judging_ns,
+        judging_ns=judging_ns + timeouts_judging_ns,
         latencies=latency_counts(latencies),
         latency_sum_ms=int(latencies.sum()),
+        late=late_count(latencies, plan.shedding.latency_bound_ms),
         limited_matches=found.tally.limited_matches,
         limited_runs=found.tally.limited_runs,
         judged_matches=found.shed[0],
@@ -146,16 +147,17 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     )
 
 
-def _emit_timeouts(records: Records, found: Found, plan: Plan, work: Work, built_ms: int) -> int:
-    """Encodes what ran out of time, and says how much that is."""
-    timeouts, told = found.timeouts, work.deployment.timeouts[found.query]
+def _emit_timeouts(records: Records, found: Found, plan: Plan, work: Work, built_ms: int) -> tuple[int, int]:
+    """Encodes what ran out of time, and says how much that is; and the time that telling verdicts took, ns."""
+    timeouts, told, judging_ns = found.timeouts, work.deployment.timeouts[found.query], 0
     if timeouts is not None and told is not None and len(timeouts):
         ids = add_composite_events(records, plan, timeouts, _destination(told, work, built_ms), "timeout")
-        _tell_verdicts(records, found.timeout_verdicts, plan, ids, work)
+        judging_ns += _tell_verdicts(records, found.timeout_verdicts, plan, ids, work)
     if found.withheld_timeouts is not None:
         matches, verdicts = found.withheld_timeouts
-        _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, work.deployment.topics, "timeout"), work, withheld=True)
-    return 0 if timeouts is None else len(timeouts)
+        identities = identities_of(plan, matches, work.deployment.topics, "timeout")
+        judging_ns += _tell_verdicts(records, verdicts, plan, identities, work, withheld=True)
+    return 0 if timeouts is None else len(timeouts), judging_ns
 
 
 def _destination(output: OutputTopic, work: Work, built_ms: int) -> Destination:
@@ -168,11 +170,14 @@ def _clock_ms() -> int:
 
 def _tell_verdicts(
     records: Records, verdicts: Verdicts | None, plan: Plan, ids: Sequence[str], work: Work, *, withheld: bool = False
-) -> None:
+) -> int:
+    """Encodes verdicts; returns the processor's time that it took, ns: who sheds nothing has none."""
     output = work.deployment.verdicts
-    if verdicts is not None and output is not None:
-        told = Judged(plan, ids, verdicts, withheld)
-        add_verdicts(records, told, output, topics=work.deployment.topics, directive=work.directive)
+    if verdicts is None or output is None:
+        return 0
+    started = thread_time_ns()
+    add_verdicts(records, Judged(plan, ids, verdicts, withheld), output, topics=work.deployment.topics, directive=work.directive)
+    return thread_time_ns() - started
 
 
 def _late_of_bucket(output: BucketOutput) -> list[Refused]:

@@ -74,6 +74,16 @@ def test_who_was_heavy_is_forgotten_when_others_are() -> None:
     assert len(heavy._eras) < 5
 
 
+def test_nothing_grows_while_the_same_are_heavy() -> None:
+    heavy = HeavyHitters(SAMPLE)
+    for epoch in range(1, 200):
+        heavy.note(0, np.repeat(keys(1, 2), 400 if epoch > 100 else 50))
+        assert heavy.settle(epoch * TURN_MS, more=epoch > 100)
+        assert not heavy.settle(epoch * TURN_MS + 1, more=True)
+    assert len(heavy._eras) == 2, "nobody, and then two"
+    assert [often(heavy, 1, at * TURN_MS) for at in (50, 99, 103, 190)] == [1, 1, 8, 8]
+
+
 def test_each_query_has_heavy_partitions_of_its_own() -> None:
     heavy = heavy_from({1: 100_000})
     heavy.note(1, np.repeat(keys(2), 640))

@@ -262,6 +262,30 @@ def test_old_files_are_pruned_after_commit(tmp_path: Path) -> None:
     assert log.totals(KEPT_BATCHES - 20).counts == {"consumed": 1}, "what left memory is read again"
 
 
+def test_what_the_store_does_not_delete_now_it_deletes_later_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, decide = opened(tmp_path), Deciding()
+    for batch in range(KEPT_BATCHES + 3):
+        log.directive(batch, decide)
+        log.finish(read(batch, {1: batch}))
+    log.settle()
+
+    def away(_store: PosixStore, names: list[str]) -> None:
+        asked = threading.Thread(target=log.logged, args=(KEPT_BATCHES,))
+        asked.start()
+        asked.join(10)
+        assert not asked.is_alive(), "whoever asks meanwhile is answered"
+        raise StorageError(f"cannot delete {len(names)} files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PosixStore, "delete", away)
+        log.prune(KEPT_BATCHES + 2)
+    assert len(list(tmp_path.glob("batches/*-totals.bin"))) == KEPT_BATCHES + 3
+    log.prune(KEPT_BATCHES + 2)
+    assert len(list(tmp_path.glob("batches/*-totals.bin"))) == KEPT_BATCHES
+
+
 def test_deployments_that_directives_name_are_known(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for batch, deployment in enumerate(["a", "a", "b"]):

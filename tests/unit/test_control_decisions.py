@@ -111,10 +111,48 @@ def test_events_that_go_as_well_as_partial_matches_are_told() -> None:
     ]
 
 
-def test_a_query_that_is_gone_is_forgotten() -> None:
-    teller, _ = overloaded(1.6)
-    assert teller.decisions.reports(99, 0, teller.forecast, {}, {}) == ()
+UNBOUND = replace(PLAN, shedding=Shedding("random"))
+
+
+@pytest.mark.parametrize("plans", [{}, {"q": UNBOUND}], ids=["is gone", "has no bound any more"])
+def test_of_a_query_that_is_gone_the_end_is_told_and_then_nothing(plans) -> None:
+    teller, plant = overloaded(1.6)
+    ratio = plant.ratios[-1]["q"]
+    (told,) = teller.decisions.reports(99, 0, teller.forecast, {}, plans, {"q": PLAN})
+    assert (told.reason, told.drop_ratio, told.query, told.version) == ("SHEDDING_ENDS", 0.0, "q", 3)
+    assert told.former_drop_ratio == pytest.approx(ratio, abs=0.1)
     assert teller.decisions.snapshot() == {}
+    assert teller.decisions.reports(100, 0, teller.forecast, {}, plans, plans) == ()
+
+
+def test_a_bound_that_is_out_of_reach_is_told_though_nothing_is_shed() -> None:
+    teller, _ = overloaded(0.4)
+    beyond, plans = replace(teller.forecast, beyond=frozenset({"q"})), {"q": PLAN, "other": replace(PLAN, name="other")}
+    decisions = Decisions()
+    told = [decisions.reports(batch, 0, beyond, {}, plans) for batch in range(2 * SETTLED)]
+    assert [(one.batch, one.query, one.reason, one.in_reach, one.drop_ratio) for some in told for one in some] == [
+        (SETTLED - 1, "q", "OUT_OF_REACH", False, 0.0)
+    ]
+    kept = Decisions()
+    kept.restore(json.loads(json.dumps(decisions.snapshot())))
+    assert kept.reports(50, 0, beyond, {}, plans) == (), "it was told before the restart"
+    back = [kept.reports(51 + batch, 0, teller.forecast, {}, plans) for batch in range(2 * SETTLED)]
+    assert [(one.batch, one.reason) for some in back for one in some] == [(50 + SETTLED, "IN_REACH")]
+    assert kept.snapshot() == {}
+
+
+def test_one_slow_batch_puts_no_bound_out_of_reach() -> None:
+    teller, _ = overloaded(0.4)
+    beyond, decisions = replace(teller.forecast, beyond=frozenset({"q"})), Decisions()
+    for batch in range(9):
+        assert decisions.reports(batch, 0, teller.forecast if batch % SETTLED == 0 else beyond, {}, {"q": PLAN}) == ()
+
+
+def test_a_neighbour_whose_bound_is_out_of_reach_says_nothing_of_one_that_is_kept() -> None:
+    teller, plant = overloaded(1.6)
+    plans = {"q": PLAN, "other": replace(PLAN, name="other")}
+    told = Decisions().reports(7, 0, replace(teller.forecast, beyond=frozenset({"other"})), plant.ratios[-1], plans)
+    assert [(one.query, one.reason, one.in_reach) for one in told] == [("q", "SHEDDING_BEGINS", True)]
 
 
 def test_a_decision_is_a_record_of_its_schema_and_survives_the_directive() -> None:

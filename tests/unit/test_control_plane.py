@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,8 @@ from app.control.reports import QueryTally, SelectionTally, SourceProgress, Stag
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import packed
 from app.control.shed_reports import ShedReport
-from app.control.totals import total
+from app.control.totals import BatchTotals, total
+from app.events.batch import source_number
 from app.events.types import Kind
 from app.observe.logs import configure_logging
 from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
@@ -143,6 +145,38 @@ def test_directive_carries_catalog_sources_and_greatest_times(world: World) -> N
     assert directive.idle == ()
 
 
+def test_a_topic_that_is_no_longer_read_drives_no_clock(world: World) -> None:
+    """Its events may have been hours ahead: a stream would go on from there, and its own events were late until they caught up."""
+    world.plane.assign([("readings", 0)])
+    world.run(0, 100)
+    inflow = world.plane._inflow
+    gone = source_number(9, 0)
+    snapshot = {"stream": {str(PART0): "retail", str(gone): "retail"}}
+    inflow._idle.__init__({"retail": 5_000})
+    inflow.restore(snapshot, T0)
+    assert inflow._idle.sources == (PART0,)
+
+
+@pytest.mark.parametrize("step_ms", [60_000, -3_600_000])
+def test_silence_is_not_measured_by_a_clock_that_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_ms: int) -> None:
+    world = World(tmp_path)
+    world.plane.close()
+    set_by = 0
+    monkeypatch.setattr(time, "time_ns", lambda: (T0 + set_by) * 1_000_000)
+    elapsed = 0
+    monkeypatch.setattr(time, "monotonic_ns", lambda: elapsed * 1_000_000)
+    world.plane = ControlPlane(world.settings, {"version": "0.1.0", "spark": "4", "git": "g"})
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment", {"s": 1}))
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100)
+    set_by = step_ms
+    assert world.plane.directive(1).idle == ()
+    world.run(1, 100)
+    elapsed = 5_000
+    assert world.plane.directive(2).idle == (PART0, PART1), "whatever the clock says"
+    world.plane.close()
+
+
 def test_silent_partition_and_silent_stream_show_in_directives(world: World) -> None:
     world.plane.assign([("readings", 0), ("readings", 1)])
     world.run(0, 100, duration_ms=5_000)
@@ -249,6 +283,22 @@ def test_the_first_batch_of_a_burst_is_decided_by_the_records_that_are_planned_f
     assert world.plane.metrics.value("cep_predicted_unshed_latency_seconds") is not None
 
 
+def test_what_a_batch_that_is_left_out_was_to_tell_the_next_one_tells(world: World) -> None:
+    world.plane.close()
+    world.start(shedder="random", latency_bound_ms=4_000)
+    for batch in range(12):
+        world.run(batch, 400_000, duration_ms=2_500, end=400_000 * (batch + 1), arrived=500_000 * (batch + 2))
+        if world.plane.directive(batch + 1).decisions and world.plane.directive(batch + 1).shed_reports:
+            break
+    left_out = world.plane.directive(batch + 1)
+    assert left_out.shed_reports
+    assert left_out.decisions
+    world.plane.finish(BatchTotals(batch + 1))  # as `cep checkpoint skip` does
+    after = world.plane.directive(batch + 2)
+    assert after.shed_reports == left_out.shed_reports
+    assert after.decisions[: len(left_out.decisions)] == left_out.decisions
+
+
 def test_metrics_of_a_batch(world: World) -> None:
     world.run(0, 100, arrived=130)
     value = world.plane.metrics.value
@@ -261,6 +311,17 @@ def test_metrics_of_a_batch(world: World) -> None:
     assert value("cep_batch_duration_seconds_count", phase="total") == 1
     assert value("cep_watermark_delay_seconds", query="q") == pytest.approx((400 + 10 + 1_000) / 1000)
     assert value("cep_query_info", query="q", version="2", hash="f" * 12, status="running") == 1
+
+
+def test_the_watermark_that_is_told_is_the_one_that_buckets_have(world: World) -> None:
+    """A topic partition that was idle and speaks again with old events takes nothing back."""
+    inflow, times = world.plane._inflow, {PART0: T0, PART1: T0 - 3_600_000}
+    inflow._greatest_times = times
+    alone = Directive(7, sources=(PART0, PART1), idle=(PART1,))
+    assert inflow.watermarks(alone) == {"retail": T0 - 1_000}
+    assert inflow.watermarks(replace(alone, idle=(), reached={"retail": T0 - 5})) == {"retail": T0 - 1_005}
+    inflow._greatest_times = {PART0: T0}
+    assert inflow.watermarks(replace(alone, idle=())) == {}, "a partition that has not spoken yet, and is not idle, is waited for"
 
 
 def test_selection_is_ordered_by_the_directive_and_counted(world: World) -> None:

@@ -54,6 +54,16 @@ def test_minutes_without_shedding_count_but_are_nothing_to_tell_of_alone():
     assert quality.estimates("q") == {}, "what was shed is too long ago"
 
 
+def test_once_a_query_has_shed_what_it_finds_counts_whether_its_sample_finds_anything_or_not():
+    quality = begun()
+    before = BatchTotals(0, queries={"q": QueryTally("q", matches=1_000)})
+    shed = BatchTotals(1, queries={"q": QueryTally("q", matches=10, refuted=5)})
+    after = BatchTotals(2, queries={"q": QueryTally("q", matches=40)})
+    for totals, asked in ((before, {}), (shed, {"q": QueryShedding(0.5)}), (after, {})):
+        quality.observe(MINUTE * totals.batch, totals, Directive(totals.batch, deployment="first", shedding=asked))
+    assert quality.estimates("q")["precision"].value == pytest.approx(45 / 50), "of 50, 5 were refuted"
+
+
 def test_timeouts_say_nothing_of_the_precision_of_composite_events():
     tally = QueryTally("q", matches=10, timeouts=40, refuted=8, withheld=1, unverifiable=5, refuted_timeouts=5, unverifiable_timeouts=3)
     quality = begun()

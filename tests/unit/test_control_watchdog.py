@@ -403,7 +403,9 @@ def test_the_ratios_of_an_earlier_version_go_on_until_something_is_known() -> No
 def test_the_snapshot_of_a_later_version_is_gone_on_from() -> None:
     first = at_capacity(costly(), 1.6).run(watchdog := a_watchdog(ONE), batches=60)
     snapshot = json.loads(json.dumps(watchdog.snapshot()))
-    snapshot["running"]["of a later version"] = 1.0
+    for part in (snapshot["running"], snapshot["costs"]["rest"], snapshot["costs"]["queries"]["q"]):
+        part["of a later version"] = 1.0
+    snapshot["batches"] = [[*values, 7] for values in snapshot["batches"]]
     later = a_watchdog(ONE)
     later.restore(snapshot)
     assert later.ratios == first.ratios[-1] and later.ratios
