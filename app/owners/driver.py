@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from app.owners.orders import OwnerSettings
 from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, WireKey, connect
 from app.storage.store import StorageAwayError
 
+SLOWLY_S, LEFT_ALONE_S = 5.0, 60.0
+"""Who says nothing for so long when it is greeted (stopped, or in a long batch that nobody waits for any more) is left alone for so long: every attempt of a batch would wait for it. Not where there is no other."""
+MOST_OWNERS = 1024
+"""That are spoken with at once; a thread for each, made when it is needed."""
 HELLO_S = 20.0
 """How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
 
@@ -61,6 +66,9 @@ class Owners:
     Args:
         key: of the application's connections.
         settings: told to every owner.
+
+    Attributes:
+        refusal: why the last one that was greeted did not answer; empty where all did.
     """
 
     def __init__(self, key: WireKey, settings: OwnerSettings) -> None:
@@ -68,12 +76,17 @@ class Owners:
         self._settings = settings
         self._wires: dict[OwnerId, Wire] = {}
         self._given_up: list[OwnerId] = []
-        self._pool = ThreadPoolExecutor(64, "owners")
+        self._pool = ThreadPoolExecutor(MOST_OWNERS, "owners")
+        self.refusal = ""
+        self._silent: dict[tuple[str, int], float] = {}
+        """Until when addresses are left alone."""
 
     def find(self, addresses: Iterable[tuple[str, int]]) -> list[OwnerId]:
         """Greets who listens at these addresses and is not known yet; returns the new ones."""
-        known = {(owner.host, owner.port) for owner in self._wires}
-        found = self._pool.map(self._greet, sorted(set(addresses) - known))
+        self.refusal = ""
+        known, now_s = {(owner.host, owner.port) for owner in self._wires}, time.monotonic()
+        silent = {address for address, until_s in self._silent.items() if now_s < until_s} if known else set()
+        found = self._pool.map(self._greet, sorted(set(addresses) - known - silent))
         new = {owner: wire for owner, wire in filter(None, found)}  # noqa: C416 - an explicit mapping
         self._wires |= new
         return sorted(new)
@@ -133,14 +146,16 @@ class Owners:
                 return f"{owner.host}:{owner.port}", f"does not say ({error}); its standard error does"
             return f"{owner.host}:{owner.port}", said["stacks"]
 
-        return dict(self._pool.map(look, list(self._wires)))
+        wires = list(self._wires)
+        with ThreadPoolExecutor(max(1, len(wires)), "stacks") as pool:  # the others may all wait for owners that do not answer
+            return dict(pool.map(look, wires))
 
     def close(self) -> None:
         """Says goodbye: owners forget what they held."""
         self.tell(Ask({"op": "close", "application": self._settings.application}))
         for owner in list(self._wires):
             self.give_up(owner)
-        self._pool.shutdown()
+        self._pool.shutdown(wait=False)  # an owner may yet be at a batch that nobody waits for any more
 
     def _ask(self, owner: OwnerId, ask: Ask, timeout_s: float | None) -> Message:
         wire = self._wires.get(owner)
@@ -149,13 +164,16 @@ class Owners:
         return wire.ask(ask.head, ask.parts, timeout_s)
 
     def _greet(self, address: tuple[str, int]) -> tuple[OwnerId, Wire] | None:
-        place = f"{address[0]}:{address[1]}"
+        place, began_s = f"{address[0]}:{address[1]}", time.monotonic()
         try:
             wire = connect(*address, self._key)
             said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
             wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
         except (WireError, RefusedError) as error:
             log.warning("an owner does not answer", owner=place, reason=str(error))
+            self.refusal = f"the owner at {place} does not answer: {error}"
+            if (now_s := time.monotonic()) - began_s >= SLOWLY_S:
+                self._silent[address] = now_s + LEFT_ALONE_S
             return None
         if said["protocol"] != PROTOCOL:
             log.error("an owner is of another version, restart the application", owner=place, protocol=said["protocol"], own=PROTOCOL)

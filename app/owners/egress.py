@@ -33,7 +33,6 @@ from app.delivery.dead_letters import (
 from app.delivery.originals import Original
 from app.owners.deployment import OutputTopic
 
-OUTPUT_DDL = "topic string, key binary, value binary, headers array<struct<key string, value binary>>"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 

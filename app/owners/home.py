@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
+from typing import Any
 
 import pyarrow as pa
 
@@ -120,6 +121,8 @@ class Home:
         self.held: dict[int, Held] = {}
         self._outlet = KafkaOutlet(settings.producer_options, settings.max_record_bytes) if settings.producer_options else None
         self._writers = ThreadPoolExecutor(2, "state-log")
+        self._writing: list[Future[Any]] = []
+        """Entries of the attempt."""
         self._snapshots = SnapshotWriter(self.store)
         self._safe: deque[_Safe] = deque()
         self._beside_ns = perf_counter_ns()
@@ -149,6 +152,7 @@ class Home:
         deployment = load_deployment(self.settings.checkpoint, order.directive.deployment)
         names = [plan.name for plan in deployment.catalog.plans]
         done: list[_Done] = []
+        self._writing.clear()
         try:
             for bucket in order.buckets:
                 known = self._answered(bucket, order.batch)
@@ -162,6 +166,7 @@ class Home:
         except BaseException:
             if self._outlet is not None:
                 self._outlet.forget()
+            wait(self._writing)  # the next attempt writes under the same names, and who fails late would take its files away
             for bucket in order.buckets:  # what is half done is rebuilt by the next attempt
                 if (held := self.held.get(bucket.number)) is not None and held.answer is None:
                     del self.held[bucket.number]
@@ -254,6 +259,7 @@ class Home:
             error.add_note(f"bucket {bucket.number}, batch {order.batch}")
             raise
         entry = self._writers.submit(held.log.append, order.batch, held.epoch, entry_parts(order, came.chunks))
+        self._writing.append(entry)
         if self._outlet is not None and len(worked.records):
             self._outlet.send(worked.records)
         held.batch = order.batch

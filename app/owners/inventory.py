@@ -189,7 +189,7 @@ def _faults_of_deployments(uri: str, found: Inventory) -> Iterator[str]:
 
 
 def _faults_of_bucket(log: StateLog, bucket: BucketInventory, next_batch: int) -> Iterator[str]:
-    """Every file that counts is read; and from the older generation on, the log reaches the next batch."""
+    """Every file that counts is read; and from the newest snapshot on, or the beginning, the log reaches the next batch."""
     for generation in bucket.listing.generations:
         try:
             read_snapshot(log, generation)
@@ -202,7 +202,7 @@ def _faults_of_bucket(log: StateLog, bucket: BucketInventory, next_batch: int) -
             yield str(error)
     whole = [generation.batch for generation in bucket.listing.generations if generation.batch < next_batch]
     first = (whole[-1] + 1) if whole else min(bucket.listing.entries, default=next_batch)
-    if not whole and first > 1:
+    if not whole and first > 0:
         yield f"bucket {bucket.number}: there is no snapshot, and its log begins with batch {first}"
     if missing := [batch for batch in range(first, next_batch) if batch not in bucket.listing.entries]:
         yield f"bucket {bucket.number}: its log lacks the batches {missing[:5]}{'…' if len(missing) > 5 else ''} before {next_batch}"

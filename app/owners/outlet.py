@@ -21,6 +21,12 @@ _PRODUCER = {
     "queue.buffering.max.messages": 1_000_000,
     "log_level": 3,
 }
+HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "the topic's max.message.bytes is below topics.max_record_bytes: raise it, or lower the setting",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the topic; cep doctor shows what else is missing",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "was the topic deleted? cep topics plan shows it, cep topics apply creates it",
+}
+"""By what a record was refused for, what is to be done."""
 
 
 class KafkaOutlet:
@@ -38,7 +44,7 @@ class KafkaOutlet:
         )
         self._producer = self._kept()
         self._arrived = 0
-        self._failed: KafkaError | None = None
+        self._failed: tuple[str, KafkaError] | None = None
 
     def send(self, records: Records) -> None:
         """Takes records; they may be on their way when this returns.
@@ -70,7 +76,9 @@ class KafkaOutlet:
         self._arrived, self._failed = 0, None
         self._renew()
         if failed is not None:
-            raise DependencyError(f"output could not be written to Kafka: {failed.str()}")
+            topic, error = failed
+            hint = HINTS.get(error.code())
+            raise DependencyError(f"output could not be written to {topic}: {error.str()}" + (f"\nhint: {hint}" if hint else ""))
         if left:
             raise DependencyError(f"{left} records of the output did not arrive at Kafka in {FLUSH_S:g} s")
         return arrived
@@ -90,4 +98,4 @@ class KafkaOutlet:
         if error is None:
             self._arrived += 1
         else:
-            self._failed = error
+            self._failed = message.topic() or "Kafka", error

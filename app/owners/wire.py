@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
@@ -161,7 +162,9 @@ class Wire:
             raise WireError(f"the other end is none of ours: {error}") from error
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection; whoever reads from it sees its end."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as own:
+            own.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 

@@ -42,6 +42,8 @@ REFUSED_PAUSE_S = 5.0
 """Between two attempts when the broker refuses our credentials."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
+LOOK_AGAIN_S = 0.5
+"""Between two looks at executors whose owners refuse."""
 
 Taker = Callable[[int, pa.Table], None]
 """Takes the output records of a batch, where they do not go to Kafka."""
@@ -337,9 +339,10 @@ class Batches:
             looking: Future[set[tuple[str, int]]] = Future()  # for a job that Spark may hold back for ever
             threading.Thread(target=_look, args=(spark, looking), name="looking", daemon=True).start()
             try:
-                self.find(looking.result(max(0.0, deadline - time.monotonic())))
+                if not self.find(looking.result(max(0.0, deadline - time.monotonic()))):
+                    time.sleep(LOOK_AGAIN_S)  # those that are there refuse
             except TimeoutError:
-                raise DependencyError(f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s") from None
+                raise DependencyError(self._owners.refusal or f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s") from None
 
     def _tend(self, batch: int) -> None:
         """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.owners import server
+from app.owners import driver, server, wire
 from app.owners.driver import Ask, Owners
 from app.owners.server import serve
 from app.owners.wire import WireKey
@@ -38,4 +39,30 @@ def test_who_was_given_up_and_found_again_is_not_lost_a_second_time(port: int, t
     assert owners.find([("127.0.0.1", port)]) == [owner], "the batch looks for it at once, before anybody asks who is gone"
     assert owners.gone() == []
     assert owners.ask({owner: Ask({"op": "hello"})}, 60)[owner].head["pid"] == owner.pid
+    owners.close()
+
+
+def test_who_does_not_answer_a_greeting_is_left_alone_for_a_while_where_there_are_others(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "PROOF_S", 0.5)
+    monkeypatch.setattr(driver, "SLOWLY_S", 0.3)
+    owners = Owners(KEY, World(tmp_path, batches=1, events=20).settings)
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        hanging = ("127.0.0.1", stopped.getsockname()[1])
+
+        def seconds() -> float:
+            began_s = time.monotonic()
+            owners.find([hanging])
+            return time.monotonic() - began_s
+
+        assert seconds() >= 0.4
+        assert seconds() >= 0.4, "there is nobody else"
+        assert str(hanging[1]) in owners.refusal
+        owners.find([("127.0.0.1", port)])
+        assert seconds() < 0.2
+        monkeypatch.setattr(driver, "LEFT_ALONE_S", 0.0)
+        owners._silent.clear()
+        assert seconds() >= 0.4
+        assert seconds() >= 0.4, "the time is over"
     owners.close()

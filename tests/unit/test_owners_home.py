@@ -18,6 +18,7 @@ from app.control.totals import head_of
 from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
 from app.owners.snapshots import read_snapshot
+from app.owners.state_log import StateLog
 from app.storage.store import StorageAwayError
 from tests.undated import DETECTED_AT, head, undated_row
 from tests.unit.owners_world import BUCKETS, World
@@ -268,6 +269,24 @@ def test_a_batch_that_fails_on_the_way_is_done_again_from_storage(world, expecte
     assert found == expected[4]
     assert fed(report)["own"] == BUCKETS
     assert run(world, home, 5, BATCHES) == expected[5:]
+
+
+def test_a_batch_that_failed_writes_nothing_any_more_when_it_is_told(world, homes, monkeypatch):
+    """The next attempt writes under the same names: an upload that fails late takes its file away."""
+    homes.append(home := world.home())
+    run(world, home, 0, 4)
+    written, append = [], StateLog.append
+
+    def slowly(*arguments):
+        time.sleep(0.5)
+        written.append(append(*arguments))
+        return written[-1]
+
+    monkeypatch.setattr(StateLog, "append", slowly)
+    damaged = {task: {**of, 1: [b"Cnonsense"]} for task, of in world.batches[4].deliveries.items()}
+    with pytest.raises(Exception):  # noqa: B017 - whatever a damaged chunk raises
+        home.advance(world.order(4), damaged)
+    assert len(written) == 1, "bucket 0 was fed"
 
 
 def test_buckets_that_are_no_longer_asked_for_are_let_go(world, expected, homes):

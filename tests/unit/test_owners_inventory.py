@@ -10,6 +10,7 @@ from app.control.batch_log import BatchLog
 from app.control.directives import Directive, Frozen
 from app.control.totals import BatchTotals
 from app.owners.inventory import fault_of_spark_log, faults
+from app.owners.state_log import state_log
 from app.storage.frames import write_frame
 from app.storage.posix import PosixStore
 
@@ -38,6 +39,14 @@ def test_a_log_of_sparks_that_is_gone_or_older_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "spark" / "offsets").iterdir():
         path.unlink()
     assert fault_of_spark_log(store) == "batch 2 is done, but Spark's log (spark/offsets) is missing"
+
+
+@pytest.mark.parametrize(("batches", "told"), [((0, 1), []), ((1,), ["bucket 0: there is no snapshot, and its log begins with batch 1"])])
+def test_a_log_that_does_not_begin_with_the_first_batch_needs_a_snapshot(tmp_path: Path, batches: tuple[int, ...], told: list[str]) -> None:
+    store = checkpoint(tmp_path, done=2, planned=[0, 1])
+    for batch in batches:
+        state_log(store, "state", 0).append(batch, 0, [b"nothing"])
+    assert [fault for fault in faults(store, str(tmp_path), "state") if fault.startswith("bucket 0")] == told
 
 
 @pytest.mark.parametrize("name", ["run.bin", "schemas/4/7.bin", "registry-answers.bin", "numbers.bin"])
