@@ -139,6 +139,7 @@ s3:
 {{- range list (include "cep.kafkaSecret" .) (include "cep.registrySecret" .) (include "cep.s3Secret" .) }}
 {{- with trim . }}{{ $names = append $names (list "Secret" .) }}{{ end }}
 {{- end }}
+{{- if eq .Values.mode "client" }}{{ with .Values.internalToken.existingSecret }}{{ $names = append $names (list "Secret" (tpl . $)) }}{{ end }}{{ end }}
 {{- if not (dig "queries" "reload" "enabled" true .Values.settings) }}
 {{- range .Values.queries.existingConfigMaps }}{{ $names = append $names (list "ConfigMap" (tpl . $)) }}{{ end }}
 {{- with .Values.queries.models.existingConfigMap }}{{ $names = append $names (list "ConfigMap" (tpl . $)) }}{{ end }}
@@ -524,6 +525,9 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- if include "cep.ownSecrets" . | fromYaml }}
 {{- $all = append $all "secrets of the values lie in the release's own Secret as well, and in your shell's history: name existing ones for more than a trial." }}
+{{- end }}
+{{- if and .Values.rbac.create (eq .Values.mode "client") (eq (include "cep.driverAccount" . | trim) "default") }}
+{{- $all = append $all "serviceAccount names no account for the driver: the namespace's default one, and so every pod without an account of its own, may create and delete pods. Set serviceAccount.driverName." }}
 {{- end }}
 {{- if and (eq .Values.checkpoint.type "pvc") (not .Values.checkpoint.pvc.keep) (not .Values.checkpoint.pvc.existingClaim) }}
 {{- $all = append $all "checkpoint.pvc.keep is false: helm uninstall deletes offsets and state." }}

@@ -8,18 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client.utils import floatToGoString
-
-from app.observe.table import LATENCY_BOUNDS_S
-
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 """Over which the share of late composite events is kept."""
 OF_QUERY = "namespace, pod, query"
 LATE = "cep:latency_bound:violation_ratio_rate"
-WITHIN = "cep:latency_within:bucket"
-LIMIT = "cep:latency_limit:seconds"
 MOVING = "on (namespace, pod) increase(cep_batches_total{<selector>}[10m]) > 0"
 """Batches end: what the last one said is not of an hour ago."""
+STATE = "max by (namespace, pod) (cep_state_bytes{<selector>})"
+"""Not by instance: a pod that is made anew has another address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +40,17 @@ class Alert:
 
 
 def late_ratio(window: str) -> str:
-    """Share of composite events of a query that came after its latency bound; the largest bucket within the bound is what counts as in time."""
-    within = (
-        f"sum by ({OF_QUERY}, le) (rate(cep_detection_latency_seconds_bucket{{<selector>}}[{window}])) and on ({OF_QUERY}, le) {WITHIN}"
+    """Share of composite events of a query that came after its latency bound; queries without one have no such series."""
+    late, all_ = (
+        f"sum by ({OF_QUERY}) (rate({one}{{<selector>}}[{window}]))"
+        for one in ("cep_late_composite_events_total", "cep_detection_latency_seconds_count")
     )
-    return f"1 - max by ({OF_QUERY}) ({within}) / sum by ({OF_QUERY}) (rate(cep_detection_latency_seconds_count{{<selector>}}[{window}]))"
+    return f"{late} / {all_}"
 
 
 def recordings() -> list[dict[str, Any]]:
-    """Series that alerts and dashboards share. A bucket's limit is text in its label, so every limit has a series of its own."""
-    limits = [
-        {"record": LIMIT, "expr": f"vector({bound})", "labels": {"le": floatToGoString(bound), "release": "<release>"}}
-        for bound in LATENCY_BOUNDS_S
-    ]
-    within = (
-        f'(0 * max by ({OF_QUERY}, le) (cep_detection_latency_seconds_bucket{{<selector>,le!="+Inf"}}) + on (le) group_left () {LIMIT}{{release="<release>"}})'
-        f" <= on ({OF_QUERY}) group_left () max by ({OF_QUERY}) (cep_latency_bound_seconds{{<selector>}})"
-    )
+    """Series that alerts and dashboards share."""
     return [
-        *limits,
-        {"record": WITHIN, "expr": within},
         *({"record": f"{LATE}{window}", "expr": late_ratio(window)} for window in WINDOWS),
         {
             "record": "cep:detection_latency_seconds:p99_5m",
@@ -101,7 +88,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepRestarting",
         "critical",
-        "changes(process_start_time_seconds{<selector>}[30m]) >= 3",
+        "changes(max by (namespace, pod) (process_start_time_seconds{<selector>})[30m:30s]) >= 3",
         "0m",
         "The driver started {{ $value }} times in half an hour",
         "It ends again and again; the exit code and the last lines of its log say why.",
@@ -114,7 +101,7 @@ ALERTS: tuple[Alert, ...] = (
         " and on (namespace, pod) sum by (namespace, pod) (cep_consumer_lag_records{<selector>}) > 0",
         "1m",
         "No batch was finished for {{ $value | humanizeDuration }}",
-        "A batch hangs, fails and is repeated, or waits for the schema registry; or records wait and none begins.",
+        "A batch hangs, fails and is repeated, or waits for the schema registry or for storage; or records wait and none begins.",
     ),
     Alert(
         "CepBatchesStalled",
@@ -231,7 +218,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepStateGrowth",
         "warning",
-        "cep_state_bytes{<selector>} > <state_bytes> and cep_state_bytes{<selector>} > 2 * (cep_state_bytes{<selector>} offset 1d)",
+        f"{STATE} > <state_bytes> and {STATE} > 2 * max by (namespace, pod) (cep_state_bytes{{<selector>}} offset 1d)",
         "30m",
         "State has doubled in a day, to {{ $value | humanize1024 }}B",
         "Windows that are too long, keys that never end, or partial matches without a limit.",
@@ -265,8 +252,8 @@ ALERTS: tuple[Alert, ...] = (
         "warning",
         "cep_config_reload_success{<selector>} == 0",
         "5m",
-        "The query files are broken",
-        "What ran before goes on; /queries and the log say where the error is.",
+        "The last change of the queries does not run",
+        "What ran before goes on; /queries and the log say why: an error in a file, a topic that is missing, a registry that is away, or a restart that is needed.",
     ),
 )
 

@@ -35,14 +35,10 @@ def steady(value: float, minutes: int = 60) -> str:
 
 
 def latencies(in_time: float, late: float, minutes: int) -> dict[str, str]:
-    """Composite events per minute of a query whose bound is half a second."""
+    """Composite events per minute of a query with a bound."""
     return {
-        f'{LATENCY}_bucket{{{OWN},le="0.4"}}': counter(in_time / 2, minutes),
-        f'{LATENCY}_bucket{{{OWN},le="0.5"}}': counter(in_time, minutes),
-        f'{LATENCY}_bucket{{{OWN},le="0.6"}}': counter(in_time + late, minutes),
-        f'{LATENCY}_bucket{{{OWN},le="+Inf"}}': counter(in_time + late, minutes),
+        f"cep_late_composite_events_total{{{OWN}}}": counter(late, minutes),
         f"{LATENCY}_count{{{OWN}}}": counter(in_time + late, minutes),
-        f"cep_latency_bound_seconds{{{OWN}}}": steady(0.5, minutes),
     }
 
 
@@ -77,6 +73,14 @@ CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     "CepRestarting": Case(
         {f"process_start_time_seconds{{{S}}}": "100x8 700x8 1200x8 1700x16"},
         {f"process_start_time_seconds{{{S}}}": "100x20 1300x20"},
+    ),
+    # a pod that is made anew has another address
+    "CepRestarting, pods made anew": Case(
+        {
+            f'process_start_time_seconds{{{S},instance="10.0.0.{n}:8080"}}': text
+            for n, text in enumerate(("100x8", "_x9 700x8", "_x18 1200x8", "_x27 1700x16"))
+        },
+        {f'process_start_time_seconds{{{S},instance="10.0.0.{n}:8080"}}': text for n, text in enumerate(("100x20", "_x21 1300x20"))},
     ),
     "CepNoProgress": Case(
         {f"cep_batch_running_seconds{{{S}}}": counter(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(0)},
@@ -122,6 +126,11 @@ CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     ),
     "CepStateGrowth": Case(
         {f"cep_state_bytes{{{S}}}": "1e9x1000 3e9x1000"}, {f"cep_state_bytes{{{S}}}": "2e9x1000 3e9x1000"}, 24 * 60 + 60
+    ),
+    "CepStateGrowth, a pod made anew": Case(
+        {f'cep_state_bytes{{{S},instance="a"}}': "1e9x1000", f'cep_state_bytes{{{S},instance="b"}}': "_x1001 3e9x1000"},
+        {f'cep_state_bytes{{{S},instance="a"}}': "2e9x1000", f'cep_state_bytes{{{S},instance="b"}}': "_x1001 3e9x1000"},
+        24 * 60 + 60,
     ),
     "CepPartialMatchesLimited": moved("cep_limited_total", f'{OWN},limit="state_bytes"'),
     "CepExecutorsMissing": above("cep_owners", 2, 3),

@@ -76,6 +76,19 @@ def test_a_changed_existing_secret_restarts_the_driver_where_that_is_wanted(rend
     assert "checksum/existing" not in rendered({"kafka": {"security": SECURITY}})
 
 
+def test_so_does_the_token_by_which_driver_and_executors_know_each_other(rendered, kubeconfig):
+    def token(text: str) -> None:
+        kubectl(kubeconfig, "-n", "stores", "delete", "secret", "cep-token", "--ignore-not-found")
+        kubectl(kubeconfig, "-n", "stores", "create", "secret", "generic", "cep-token", f"--from-literal=token={text}")
+
+    wanted = {"internalToken": {"existingSecret": "{{ .Chart.Name }}-token"}, "checksums": {"existing": True}}
+    token("one")
+    before = [rendered(values)["checksum/existing"] for values in (wanted, {**wanted, "mode": "local"})]
+    token("two")
+    after = [rendered(values)["checksum/existing"] for values in (wanted, {**wanted, "mode": "local"})]
+    assert (before[0] == after[0], before[1] == after[1]) == (False, True), "a driver alone has none"
+
+
 def test_a_changed_configmap_of_queries_restarts_a_driver_that_does_not_watch_them(rendered, kubeconfig):
     def queries(text: str) -> None:
         kubectl(kubeconfig, "-n", "stores", "delete", "configmap", "team", "--ignore-not-found")
