@@ -50,11 +50,26 @@ def test_a_missed_bound_is_named_and_bold() -> None:
         (a_row(bound_ms=None, recall=1.0), "queries without a", "1 of 1"),
         (a_row(rate="all", true_recall_in_interval=False), "the live estimate's", "0 of 1"),
         (a_row(rate="all", false_positives=7, false_positives_without_verdict=2, wrongly_confirmed=1), "every false composite", "4 of 7"),
-        (a_row(rate="all", false_positives=8, unverifiable=2), "at most 5", "25.0 %"),
+        (a_row(rate="all", false_positives=8, unverifiable=2), "verdicts `UNVERIFIABLE`, also", "25.0 %"),
     ],
 )
 def test_what_does_not_hold_is_counted(row: dict[str, object], promise: str, held: str) -> None:
     assert promises(row)[promise][0] == held
+
+
+def test_a_run_with_a_ratio_of_its_own_is_counted_apart() -> None:
+    own = a_row(rate="all", false_positives=900, unverifiable=9, forced=True)
+    rows = (a_row(rate="all", false_positives=10, unverifiable=2), own, a_row(forced=True, p99_ms=1500.0, drop_ratio=0.375))
+    told = [line for line in page({"runs": list(rows)}).splitlines() if line.startswith(("| every false", "| verdicts"))]
+    assert [line.split(" | ")[1] for line in told] == ["10 of 10", "20.0 %", "900 of 900", "1.0 %"]
+    assert promises(*rows)["p99 is at"][0] == "0 of 0"
+    assert "its drop ratio is set (0.375) and no watchdog keeps its bound (p99 1,500 ms)" in page({"runs": list(rows)})
+
+
+def test_where_there_was_nothing_to_find_no_recall_is_told() -> None:
+    text = page({"runs": [a_row(recall=None, foretold_recall=0.4)]})
+    assert "900, 0.30 ± 0.01, nothing to find |" in text
+    assert "foretold from other events" not in text
 
 
 @pytest.mark.parametrize(("found", "held"), [(0.65, "1 of 1"), (0.55, "0 of 1"), (0.95, "1 of 1")])

@@ -87,8 +87,12 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
     settings = place.settings(workload, label, shedder)
     apply_topics(settings)
     asked: dict[int, Directive] = {}
-    with application(spark, settings, available_now=False), forced(workload), SpeedProbe() as probe:
-        sending = Sending(place.folder / label / "settings.yaml", workload, schedule)
+    with (
+        application(spark, settings, available_now=False),
+        forced(workload),
+        SpeedProbe() as probe,
+        Sending(place.folder / label / "settings.yaml", workload, schedule) as sending,
+    ):
         while sending.going_on:
             sending.wait(POLL_S)
             _note_directives(settings, asked)
