@@ -1,4 +1,4 @@
-"""``--settings``: the option of every command that works on the application's own settings."""
+"""``--settings``: the option of every command that works on the application's own settings, or on the streams that they name."""
 
 from __future__ import annotations
 
@@ -13,3 +13,5 @@ VARIABLE = "CEP_SETTINGS"
 SettingsFile = Annotated[
     Path | None, typer.Option("--settings", envvar=VARIABLE, help="Settings file; CEP_… variables lie over it.", show_envvar=True)
 ]
+StreamsFile = Annotated[Path | None, typer.Option("--settings", "--config", help="Settings file with the streams and their schemas.")]
+"""The same file, where a command works on recorded events and wants to know no more than what they are. It need not be given, so the variable does not stand in for it."""

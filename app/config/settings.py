@@ -160,7 +160,7 @@ class ShadowGroup(_Section):
     """A consumer group that nobody is in: after each batch the offsets that it has read up to are committed there, so that ordinary lag tools see the application."""
 
     enabled: bool = True
-    """Whether they are committed. Nothing is ever read from there, and no batch waits for it or fails because of it: failures are logged once and counted (``cep_shadow_commit_errors_total``). The group and the streams' topics need the permission READ."""
+    """Whether offsets up to which a batch has read are committed to a consumer group, for lag tools. Nothing is ever read from there, and no batch waits for it or fails because of it: failures are logged once and counted (``cep_shadow_commit_errors_total``). The group and the streams' topics need the permission READ."""
     name: str | None = Field(default=None, min_length=1)
     """Name of the group; by default the application's, behind ``kafka.group_id_prefix`` and a dash where that is set. No consumer may be in it."""
 
@@ -318,7 +318,7 @@ class Topics(_Section):
     partitions: int = Field(default=4, gt=0)
     """Partitions of the topics above and of the queries' topics when they are created (the heartbeat has one)."""
     create_outputs: bool = False
-    """Whether the application makes topics of composite events that are missing, as ``cep topics apply`` would: at its start, and when a query comes while it runs. Other topics it never makes. With false a query whose topic is missing waits until somebody makes it, since who may create topics is often somebody else."""
+    """Whether the application makes topics of composite events that are missing, as ``cep topics apply`` would: at its start, and when a query comes while it runs. Other topics it never makes. With false a start without such a topic ends, and a query that comes while the application runs waits until somebody makes its topic, since who may create topics is often somebody else."""
     max_record_bytes: int = Field(default=1_000_000, ge=10_000)
     """Largest record that is written, key and headers included; a little below Kafka's own limit (1 MiB), above which the sink would fail and the query end. A dead letter or late event that is larger comes without its value, a composite event becomes a dead letter (``oversized``). Whoever raises it raises ``max.message.bytes`` of the topics as well."""
     replication_factor: int = Field(default=1, gt=0)
@@ -509,7 +509,7 @@ class Watchdog(_Section):
     """Keeps each query below its latency bound by shedding as little as possible. Bounds, ``safety`` and shedders are written in the queries."""
 
     enabled: bool = True
-    """Whether anything is shed at all; false gives exactly the unshed results, however late."""
+    """Whether anything is shed for a latency bound; false gives exactly the unshed results, however late. What a query's ``limits`` keep from being made, or from staying, goes all the same."""
     interval: Duration = Field(default="0 s", validate_default=True)
     """Shortest time between two decisions; 0 decides after every micro-batch."""
     cost_window: int = Field(default=64, ge=4)
@@ -528,11 +528,11 @@ class Learning(_Section):
     """Models of shedders that the application learns itself, from what is in its input topics, in a process of its own beside the stream. A query with a model in ``queries.models`` is left alone."""
 
     enabled: bool = True
-    """Whether it learns; false leaves queries without a model in ``queries.models`` to shed at random. ``cep models learn`` works either way."""
+    """Whether the application learns models of shedders itself; false leaves queries without a model in ``queries.models`` to shed at random. ``cep models learn`` works either way."""
     every: Duration = Field(default="10 m", validate_default=True, ge=1000)
-    """How often it looks for queries without a model, and for models that no longer fit what comes."""
+    """How often the application looks for queries without a model, and for models that no longer fit what comes."""
     first: Duration = Field(default="1 m", validate_default=True, ge=100)
-    """After the start, when it looks first."""
+    """How long after the start it first looks for queries without a model."""
     again: Duration = Field(default="6 h", validate_default=True, ge=1000)
     """A model that is older is judged beside a new one, though what comes looks as it did: what becomes of events may have changed. The better one is used."""
     events: int = Field(default=200_000, ge=2_000)

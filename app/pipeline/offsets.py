@@ -43,15 +43,6 @@ class Correction:
         return {place: offset for place, offset in offsets.items() if place[0] not in self.without} | dict(self.starts)
 
 
-def went_back(starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...]:
-    """Topic partitions of which a batch ends before it begins: their topic was deleted and created again while the application ran.
-
-    >>> went_back({("a", 0): 5, ("b", 0): 5}, {("a", 0): 2, ("b", 0): 6, ("c", 0): 1})
-    (('a', 0),)
-    """
-    return tuple(sorted(place for place, end in ends.items() if end < starts.get(place, end)))
-
-
 class OffsetLog:
     """``<checkpoint>/spark/offsets`` while Spark does not run."""
 

@@ -313,6 +313,17 @@ def test_every_stage_can_be_explained_in_every_format(cep, stage: str, form: str
         json.loads(out)
 
 
+def test_a_query_is_looked_for_where_the_settings_name_queries(cep) -> None:
+    Path("mine").mkdir()
+    write("mine/q.yaml", QUERY)
+    write("settings.yaml", "queries: {paths: [mine]}\nstreams: {quotes: {topics: [quotes], time: time}}\n")
+    assert cep("explain", "rise", "--settings", "settings.yaml")[0] == 0
+    assert cep("explain", "rise", "--settings", "settings.yaml", "--queries", "mine/q.yaml")[0] == 0
+    code, _, err = cep("explain", "rise")
+    assert code == 1
+    assert "queries" in err
+
+
 def test_explaining_an_unknown_query_names_the_known_ones(cep) -> None:
     write("q.yaml", QUERY)
     code, _, err = cep("explain", "rize", "--queries", "q.yaml")

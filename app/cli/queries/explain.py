@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.later import Later
 from app.cli.queries.explain_automaton import AUTOMATON, PLAN
+from app.cli.settings_file import StreamsFile
+from app.config.settings import Settings
 from app.errors import CepError
 from app.query.compile import Compilation, Compiled, read_queries
 from app.query.explain.stages import STAGES, Stage
@@ -49,8 +51,10 @@ def explain(  # noqa: PLR0917 - the command's options
         ),
     ] = "plan",
     form: Annotated[str, typer.Option("--format", "--output", help="text, mermaid or json.")] = "text",
-    queries: Annotated[list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="queries")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    queries: Annotated[
+        list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="those of --settings, else queries")
+    ] = None,
+    config: StreamsFile = None,
     why_not: Annotated[
         Path | None, typer.Option("--why-not", help="File of events: says how far each partial match came, and what ended it.")
     ] = None,
@@ -65,11 +69,11 @@ def explain(  # noqa: PLR0917 - the command's options
     """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match."""
     if expect is not None and why_not is None:
         raise CepError("--expect says which match --why-not should explain\nhint: add --why-not with the file of events")
-    file = Path(name)
-    paths = [file] if file.suffix in (".yaml", ".yml") and file.is_file() else queries or [Path("queries")]
+    settings = settings_of(config)
+    paths = _paths(name, queries, settings)
     events = sample if why_not is None else why_not
-    source = None if events is None else _read(events, paths, config)
-    compiled = read_queries(paths, streams_for_validation(settings_of(config)) if source is None else source.streams)
+    source = None if events is None else read_input(events, settings, choices_for(paths))
+    compiled = read_queries(paths, streams_for_validation(settings) if source is None else source.streams)
     query = _chosen(compiled, name, paths)
     own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
     print_findings(own)
@@ -85,9 +89,12 @@ def explain(  # noqa: PLR0917 - the command's options
         print(cost_text(plan, measured(plan, source), str(sample)), end="")
 
 
-def _read(events: Path, paths: list[Path], config: Path | None) -> Any:
-    """Events as `cep replay` reads them."""
-    return read_input(events, settings_of(config), choices_for(paths))
+def _paths(name: str, queries: list[Path] | None, settings: Settings | None) -> list[Path]:
+    """Where the query is looked for."""
+    file = Path(name)
+    if file.suffix in {".yaml", ".yml"} and file.is_file():
+        return [file]
+    return queries or (list(settings.queries.paths) if settings else [Path("queries")])
 
 
 def _chosen(compiled: Compilation, name: str, paths: list[Path]) -> Compiled:

@@ -16,6 +16,7 @@ from app.bucket.values import field_values, json_fields
 from app.cep.matches import Matches
 from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
 from app.cli.output import Output, OutputOption, require_folders, write_json
+from app.cli.settings_file import StreamsFile
 from app.config.settings import Settings
 from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order
@@ -74,12 +75,12 @@ class Outcome:
 def test(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Query files or folders of them.")],
     junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,  # noqa: PT028 - a command, no test
-    config: Annotated[Path | None, typer.Option(help="Settings file: events are read with the schemas of its streams.")] = None,  # noqa: PT028
+    config: StreamsFile = None,  # noqa: PT028
     output: OutputOption = Output.text,  # noqa: PT028
 ) -> None:
     """Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.
 
-    Without --config the attributes and their types are those that each query and the lines of its own tests mention.
+    Without --settings the attributes and their types are those that each query and the lines of its own tests mention.
     """
     require_folders(junit)
     outcomes = run_tests(paths, settings_of(config))

@@ -36,7 +36,7 @@ def validate(
 ) -> None:
     """Check query files; exit 0 when they can run, 1 with all findings on standard error.
 
-    Without --config nothing is known about event types: any may exist, with any attribute.
+    Without --settings nothing is known about event types: any may exist, with any attribute.
     """
     settings = settings_of(config)
     if not paths and settings is None:

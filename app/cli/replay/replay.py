@@ -53,7 +53,11 @@ def replay(  # noqa: PLR0917 - the command's options
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order. Holds all events in memory."),
+        typer.Option(
+            "--settings",
+            "--config",
+            help="Settings file with the streams: schemas, allowed lateness, trusted order. Holds all events in memory.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -87,7 +91,7 @@ def replay(  # noqa: PLR0917 - the command's options
     """Run queries over a file of events and write one JSON object per composite event.
 
     A line is {"type": "...", "time": <ms or ISO-8601>, attribute: value, ...}, perhaps with "stream" and "position" [topic, partition, offset].
-    Without --config the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
+    Without --settings the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
     order, and late events are left out. At the end of the file all waiting matches are released.
 
     Files may be longer than memory: events are read in pieces, and composite events written when their time is complete. Queries that read other

@@ -33,7 +33,7 @@ def record(  # noqa: PLR0917 - the command's options
     """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
 
     Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
-    Times are milliseconds and bytes are texts, as JSON has them: with --config they are read again as what they were.
+    Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were.
     """
     require_folders(out)
     loaded = load_settings(settings, os.environ)

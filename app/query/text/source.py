@@ -182,7 +182,6 @@ def _next_document(loader: _Loader) -> yaml.Node:
     return node
 
 
-_NULL_TAG = "tag:yaml.org,2002:null"
 _MAX_DEPTH = 60
 """Deeper nesting is no query but an attack on the reader's stack."""
 

@@ -101,7 +101,6 @@ def _problem(text: str, start: str, error: UnexpectedInput) -> Problem:
     return Problem(f'unexpected "{found}"; expected {wanted}', t.Span(begin, end), hint)
 
 
-_VALUE_START = frozenset({"NAME", "STRING", "INT", "FLOAT"})
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"LPAR", "NOT", "NAME", "STRING", "INT", "LSQB"}), "a condition"),
     (frozenset({"LPAR", "NAME", "STRING", "INT"}), "a value"),
