@@ -120,7 +120,7 @@ class ModelStore:
         return self._choice(query, max(numbers)) if numbers else Choice()
 
     def _choice(self, query: str, number: int) -> Choice:
-        return _known(Choice, json.loads(self._store.read(_choice_name(query, number))))
+        return _understood(Choice, json.loads(self._store.read(_choice_name(query, number))))
 
     def versions(self, query: str | None = None) -> list[Learned]:
         """By query and version."""
@@ -128,7 +128,7 @@ class ModelStore:
         for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}"):
             name = stored.name.rsplit("/", 1)[-1]
             if name.endswith(".json") and (known := self._read(stored.name)) is not None:
-                found.append(_known(Learned, known))
+                found.append(_understood(Learned, known))
         return sorted(found, key=lambda one: (one.query, one.version))
 
     def version(self, query: str, version: int) -> Learned:
@@ -141,7 +141,7 @@ class ModelStore:
         if known is None:
             there = ", ".join(str(one.version) for one in self.versions(query)) or "none"
             raise CepError(f'query "{query}" has no model of version {version}\nhint: cep models ls shows them; there are: {there}')
-        return _known(Learned, known)
+        return _understood(Learned, known)
 
     def content(self, learned: Learned) -> bytes | None:
         """The model's file; None where it is gone or damaged: another one will be learned."""
@@ -159,7 +159,7 @@ class ModelStore:
     def chosen(self, query: str, choice: Choice) -> Learned | None:
         """The version that a choice names; None where it is `NONE`, or gone."""
         known = None if choice.version == NONE else self._read(_name(query, f"{choice.version}.json"))
-        return None if known is None else _known(Learned, known)
+        return None if known is None else _understood(Learned, known)
 
     def before(self, query: str, choice: Choice) -> Learned | None:
         """The version that was in use before the one that a choice names, for the same query as that; None where there is none. Where nobody noted it, the one taken last of those with lower numbers."""
@@ -223,7 +223,7 @@ class ModelStore:
         return found
 
 
-def _known(kind: type[Kind], plain: Mapping[str, Any]) -> Kind:
+def _understood(kind: type[Kind], plain: Mapping[str, Any]) -> Kind:
     """Of what a record says, what this version knows: another one may have noted more."""
     return kind(**{name: value for name, value in plain.items() if name in kind.__dataclass_fields__})
 
