@@ -108,9 +108,8 @@ class Quality:
         for query, counts in samples.items():
             self._slot(query, now_ms).sample += np.array(counts, np.float64).reshape(2, GROUPS)
         for query, tally in totals.queries.items():
-            if (
-                query in samples or query in shed or any(tally.verdicts.values()) or self._slots.get(query)
-            ):  # once begun, every batch counts
+            begun = query in samples or query in shed or self._slots.get(query)  # from then on every batch counts
+            if begun or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
                 slot.found += tally.matches
                 slot.refuted += tally.refuted - tally.withheld - tally.refuted_timeouts
