@@ -1,7 +1,7 @@
 """Commits offsets to a consumer group that nobody is in, for lag tools; see `app.control.shadow_group`.
 
 By a consumer that reads nothing. An administrator's client could alter a group's offsets as well, but librdkafka 2.16 aborts the whole process at times when the broker of such a client goes away and
-comes back ("rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed": two of four outages of 20 s ended the driver).
+comes back ("rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed": two of four outages of 20 to 36 s ended the driver).
 """
 
 from __future__ import annotations
