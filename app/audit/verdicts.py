@@ -250,20 +250,8 @@ class Judge:
         shed = np.flatnonzero((recalled.shed & self._deciding).any(axis=1))
         if not len(shed):
             return np.zeros(len(spans.keys), np.bool_)
-        times = recalled.batch.time[shed]
-        keys, everywhere = self._keys_of(take(recalled.batch, shed))
-        anywhere = np.sort(times[everywhere])
-        touched = np.searchsorted(anywhere, spans.until, "right") > np.searchsorted(anywhere, spans.since, "left")
-        # per partition: ranks of all times in one number with the partition's, so that one sorted array answers for all
-        known, own = np.unique(keys[~everywhere], return_inverse=True)
-        place = np.minimum(np.searchsorted(known, spans.keys), max(0, len(known) - 1))
-        there = np.isin(spans.keys, known)
-        moments = np.unique(times[~everywhere])
-        width = len(moments) + 1
-        ranked = np.sort(own * width + np.searchsorted(moments, times[~everywhere]))
-        first = place * width + np.searchsorted(moments, spans.since, "left")
-        last = place * width + np.searchsorted(moments, spans.until, "right")
-        return touched | (there & (np.searchsorted(ranked, last, "left") > np.searchsorted(ranked, first, "left")))
+        batch = take(recalled.batch, shed)
+        return Places(batch.time, *self._keys_of(batch)).counted(spans) > 0
 
     def _digests(self, matches: Matches) -> NDArray[np.uint64]:
         return match_digests(matches, self._positive, opened=self._opener >= 0)

@@ -125,9 +125,8 @@ class Decider:
         decisions = self._decisions.reports(
             planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.ratios, plans, self._plans_before()
         )
-        skipped = (
-            Directive(-1) if before is None or totals.reports else before
-        )  # by `cep checkpoint skip`: what it was to tell nobody has told
+        # a batch that `cep checkpoint skip` has left out: what it was to tell nobody has told
+        skipped = Directive(-1) if before is None or totals.reports else before
         directive = Directive(
             batch=planned.batch,
             catalog_version=running.catalog.version,

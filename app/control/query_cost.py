@@ -207,10 +207,8 @@ class QueryCost:
         curve = self._curve() if seen.reference else None
         known_ms = self.whole_ms if curve is None else curve.latency_s(seen.matches)
         passed, turned = kept / offered, float(turned_by(kept, seen.matches))
-        spent, whole = (
-            max(0.0, seen.work_ms - base - seen.judging_ms),
-            offered * self.elasticity.left(passed, self._met(seen, passed, turned)),
-        )
+        spent = max(0.0, seen.work_ms - base - seen.judging_ms)
+        whole = offered * self.elasticity.left(passed, self._met(seen, passed, turned))
         each_ms = spent / whole
         if warm:
             keep = 1 - NEWEST * self._gain(each_ms, known_ms)

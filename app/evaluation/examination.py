@@ -300,11 +300,6 @@ class Profile:
         values = dict(zip(features.attributes, map(_distribution, numbers), strict=True))
         return Profile(shares, values, total, dict(zip(features.attributes, map(_moving, numbers), strict=True)))
 
-    @staticmethod
-    def from_plain(plain: Mapping[str, Any]) -> Profile:
-        """Of what `dataclasses.asdict` gave, by this version or another one."""
-        return Profile(**{name: value for name, value in plain.items() if name in Profile.__slots__})
-
     def drift_to(self, now: Profile) -> str | None:
         """Why what was learned from these candidates no longer fits others; None where it does, where there are none, or where chance alone would make them so different.
 

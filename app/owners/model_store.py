@@ -10,13 +10,13 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
+from app.control.running import remembered
 from app.errors import CepError
 from app.storage.store import MissingError, Store
 
 FOLDER, CHOICES = "models", "model-choices"
-Kind = TypeVar("Kind", "Choice", "Learned")
 KEPT = 10
 """Versions of a query's models; the one in use and the one before it are kept as well."""
 NONE = 0
@@ -120,7 +120,8 @@ class ModelStore:
         return self._choice(query, max(numbers)) if numbers else Choice()
 
     def _choice(self, query: str, number: int) -> Choice:
-        return _understood(Choice, json.loads(self._store.read(_choice_name(query, number))))
+        choice: Choice = remembered(Choice, json.loads(self._store.read(_choice_name(query, number))))
+        return choice
 
     def versions(self, query: str | None = None) -> list[Learned]:
         """By query and version."""
@@ -128,7 +129,7 @@ class ModelStore:
         for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}"):
             name = stored.name.rsplit("/", 1)[-1]
             if name.endswith(".json") and (known := self._read(stored.name)) is not None:
-                found.append(_understood(Learned, known))
+                found.append(remembered(Learned, known))
         return sorted(found, key=lambda one: (one.query, one.version))
 
     def version(self, query: str, version: int) -> Learned:
@@ -137,11 +138,11 @@ class ModelStore:
         Raises:
             CepError: there is none.
         """
-        known = self._read(_name(query, f"{version}.json"))
+        known = self._learned(query, version)
         if known is None:
             there = ", ".join(str(one.version) for one in self.versions(query)) or "none"
             raise CepError(f'query "{query}" has no model of version {version}\nhint: cep models ls shows them; there are: {there}')
-        return _understood(Learned, known)
+        return known
 
     def content(self, learned: Learned) -> bytes | None:
         """The model's file; None where it is gone or damaged: another one will be learned."""
@@ -158,8 +159,7 @@ class ModelStore:
 
     def chosen(self, query: str, choice: Choice) -> Learned | None:
         """The version that a choice names; None where it is `NONE`, or gone."""
-        known = None if choice.version == NONE else self._read(_name(query, f"{choice.version}.json"))
-        return None if known is None else _understood(Learned, known)
+        return None if choice.version == NONE else self._learned(query, choice.version)
 
     def before(self, query: str, choice: Choice) -> Learned | None:
         """The version that was in use before the one that a choice names, for the same query as that; None where there is none. Where nobody noted it, the one taken last of those with lower numbers."""
@@ -215,17 +215,16 @@ class ModelStore:
         """Of a query's choices."""
         return [_number(stored.name) for stored in self._store.names(f"{CHOICES}/{query}")]
 
+    def _learned(self, query: str, version: int) -> Learned | None:
+        known = self._read(_name(query, f"{version}.json"))
+        return None if known is None else remembered(Learned, known)
+
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
             found: dict[str, Any] = json.loads(self._store.read(name))
         except MissingError:
             return None
         return found
-
-
-def _understood(kind: type[Kind], plain: Mapping[str, Any]) -> Kind:
-    """Of what a record says, what this version knows: another one may have noted more."""
-    return kind(**{name: value for name, value in plain.items() if name in kind.__dataclass_fields__})
 
 
 def _number(name: str) -> int:

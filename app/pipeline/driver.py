@@ -260,7 +260,7 @@ def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
-        stalls.look(active=_at_a_batch(query))
+        stalls.look(active=batches.running is not None or _at_a_batch(query))
         if failure := _failure(query):
             stop.failed.set()
             if isinstance(batches.failure, CepError):  # told by the batch itself

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
+from app.control.running import remembered
 from app.evaluation import split
 from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
@@ -266,7 +267,7 @@ def test_what_always_moves_says_nothing_about_a_model_and_what_stands_still_does
     begun = Profile.of(query.plan, moved(np.where(count > 0.6 * len(count), still + 1000, still)))
     assert begun.moving["v"] < 0.1, "one step is no movement"
     assert "values of v" in str(begun.drift_to(Profile.of(query.plan, moved(still + 1000))))
-    assert Profile.from_plain({**asdict(then), "of a later version": 1}) == then
+    assert remembered(Profile, {**asdict(then), "of a later version": 1}) == then
 
 
 def test_where_nothing_comes_nothing_has_drifted(query):

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from app.config.settings import Settings
+from app.control.running import remembered
 from app.errors import CepError, ConfigurationError
 from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
@@ -218,7 +219,7 @@ class _Lessons:
     def _outdated(self, learned: Learned, plan: Plan) -> str | None:
         """Why what there is to learn from is other input than a version was learned from, or much more of it: at the overloads that it is judged at it may still do, and fail where more must go."""
         newest = self._newest(plan, min(SAMPLE, self._settings.learning.events))
-        if drift := Profile.from_plain(learned.profile).drift_to(Profile.of(plan, newest)):
+        if drift := remembered(Profile, learned.profile).drift_to(Profile.of(plan, newest)):
             return drift
         if MORE * learned.events > self._settings.learning.events * len(plan.streams):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from app.config.settings import Settings
@@ -48,29 +48,31 @@ class NotRetracted:
     Attributes:
         gone: by kind, records that are gone.
         unread: by kind, records that could not be read again.
-        problem: why the first of these could not.
+        problem: why the first of these could not; empty where all could.
     """
 
-    gone: Counter[Kind] = field(default_factory=Counter)
-    unread: Counter[Kind] = field(default_factory=Counter)
-    problem: str = ""
+    gone: Counter[Kind]
+    unread: Counter[Kind]
+    problem: str
 
 
 def retract(publisher: Publisher, settings: Settings, differences: Mapping[Kind, Difference]) -> NotRetracted:
     """Takes back what stands on the topics and should not."""
     kinds = {(*place, offset): kind for kind, one in differences.items() for place, offset in one.false.values()}
-    missed = NotRetracted()
+    gone: Counter[Kind] = Counter()
+    unread: Counter[Kind] = Counter()
+    problem = ""
     for original in _originals(settings, sorted(kinds)):
         kind = kinds[original.topic, original.partition, original.offset]
         if original.found:
             headers = corrected(original.headers, RETRACTED, FALSE)
             publisher.add(original.topic, original.key, original.value, headers)
         elif original.problem:
-            missed.unread[kind] += 1
-            missed = replace(missed, problem=missed.problem or original.problem)
+            unread[kind] += 1
+            problem = problem or original.problem
         else:
-            missed.gone[kind] += 1
-    return missed
+            gone[kind] += 1
+    return NotRetracted(gone, unread, problem)
 
 
 def _originals(settings: Settings, places: list[tuple[str, int, int]]) -> Iterator[Original]:

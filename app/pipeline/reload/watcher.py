@@ -148,14 +148,16 @@ class Watcher:
 
     def _retire_models(self, deployments: Iterable[str]) -> None:
         """Models of queries that are in no file and no deployment any more leave the checkpoint."""
-        compiled = read_query_set(self.settings, self.running.streams)
-        if compiled.errors:  # what a broken file holds nobody knows
-            return
-        known = {query.name for query in compiled.queries}
         try:
+            known: set[str] = set()
             for fingerprint in filter(None, deployments):  # the home of a checkpoint that was never moved has none
                 known |= {plan.name for plan in load_deployment(self.settings.checkpoint.uri, fingerprint).catalog.plans}
-            gone = self._store.retire(known, clock_ms() - int(1000 * MODELS_S))
+            if all(one.query in known for one in self._store.versions()):
+                return
+            compiled = read_query_set(self.settings, self.running.streams)  # disabled ones as well
+            if compiled.errors:  # what a broken file holds nobody knows
+                return
+            gone = self._store.retire(known | {query.name for query in compiled.queries}, clock_ms() - int(1000 * MODELS_S))
         except CepError as error:
             log.warning("models of queries that are gone stay in the checkpoint", reason=str(error))
             return
