@@ -246,7 +246,8 @@ class GroupMatching:
                 named(error, [self._plans[query].name])
                 raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            limit = self._plans[query].shedding.state_bytes
+            plan = self._plans[query]
+            limit = None if plan.draining is not None else plan.shedding.state_bytes  # an old version's goes by itself, and only so
             held = 0 if limit is None else state_bytes(engine, limit // LEAST_PART)
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began, state_bytes=held))
         return found

@@ -24,8 +24,8 @@ CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
 ADMITTED = 0.95
 """Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
-LASTING = 0.5
-"""What makes a batch longer than it should be (a neighbour, a broker that is busy, a shared processor) is often there for another one: so much of it, as a logarithm, is reckoned with where events wait for just that batch. Longer batches by what they do have no such memory, and the ratio that holds does not follow either."""
+LASTING = 0.25
+"""What makes a batch longer than it should be (a neighbour, a broker that is busy, a shared processor) is sometimes there for another one: so much of it, as a logarithm, is reckoned with where events wait for just that batch. Longer batches by what they do have no such memory, and the ratio that holds does not follow either."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 

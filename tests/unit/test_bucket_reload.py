@@ -9,14 +9,17 @@ import pytest
 from app.bucket.bucket import Bucket
 from app.bucket.engines import taken_over
 from app.bucket.family import GONE, Family, shape_of
-from app.bucket.hold import TimeRules
+from app.bucket.hold import Progress, TimeRules
+from app.bucket.ingress import IngressPlan
 from app.cep.stacks.engine import StacksEngine
 from app.errors import SnapshotError
-from app.query.plan import Catalog, Plan, Shedding
+from app.query.compile import compile_texts
+from app.query.plan import Catalog, Draining, Plan, Shedding
 from tests.naive.language import Equivalence, Query
 from tests.property import test_composition
 from tests.property.application_way import plan_of
-from tests.property.test_bucket_way import LIVELY, A, B
+from tests.property.event_arrays import event_batch, stream_schema
+from tests.property.test_bucket_way import LIVELY, A, B, hand_over
 
 RULES = TimeRules("input")
 KEYED = replace(plan_of(Query((A, B), (Equivalence("k"),), within=9), LIVELY), name="keyed", fingerprint="keyed")
@@ -83,3 +86,33 @@ def test_a_query_that_others_begin_to_read_is_not_taken_over_and_the_bucket_stay
     with pytest.raises(SnapshotError, match='query "u" lives elsewhere'):
         Bucket.restore(read, [RULES], 0, before)
     assert bucket.snapshot() == before
+
+
+BOUNDED = """\
+name: q
+from: input
+event: SEQ(A a, B+ b, A c)
+where: "[k]"
+strategy: skip-till-any-match
+within: 9 ms
+limits: {state_bytes: 4096}
+"""
+
+
+def test_what_an_old_version_holds_while_it_drains_is_not_what_the_limit_bounds() -> None:
+    compilation = compile_texts([("q.yaml", BOUNDED)], {"input": stream_schema(LIVELY)})
+    old = replace(compilation.catalog.plans[0], fingerprint="old")
+    draining = Catalog.of((replace(old, version=2, fingerprint="new"), replace(old, draining=Draining())))
+    events = [
+        {"type": kind, "time": time, "source": 0, "offset": time, "attributes": {"k": 1}} for time, kind in enumerate("ABAABA", start=1)
+    ]
+    bucket, held = Bucket(Catalog.of((old,)), [RULES], 0), []
+    for number, catalog in enumerate((Catalog.of((old,)), draining)):
+        bucket = bucket.reload(catalog, [RULES])
+        progress, chunks, greatest = Progress({0: 3 * number}, frozenset([0])), [[]], {}
+        hand_over(
+            IngressPlan(catalog, RULES, 1).ingest(event_batch(events[3 * number : 3 * number + 3], LIVELY), progress), chunks, greatest
+        )
+        output = bucket.advance(chunks[0], Progress(greatest, frozenset([0])))
+        held.append({catalog.plans[one.query].version: (one.tally.live_events > 0, one.state_bytes > 0) for one in output.found})
+    assert held == [{1: (True, True)}, {2: (True, True), 1: (True, False)}]

@@ -20,17 +20,21 @@ from app.control.totals import total
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import load_deployment, store_deployment
+from app.owners.model_store import Choice, ModelStore
 from app.pipeline import ingress
 from app.pipeline.application import open_catalog, task_settings
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import get_ready
+from app.pipeline.numbers import Numbers, store_numbers
 from app.pipeline.preparation import TopicsMissingError, compile_queries, prepare, read_streams
 from app.pipeline.reload import reader, watcher
 from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader
 from app.pipeline.reload.watcher import Watcher, watching
+from app.storage.open import open_store
 from tests.kafka.application import until
+from tests.unit.test_model_store import learned
 
 ROOT = Path(__file__).parents[2]
 QUERY = """\
@@ -438,3 +442,19 @@ def test_nothing_that_happens_while_looking_ends_the_watcher(world: World, monke
         until(lambda: len(looks) > 2, seconds=20, pause=0.01)
         assert "query-files" in {thread.name for thread in threading.enumerate()}
     assert "query-files" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_models_of_queries_that_are_in_no_file_and_no_deployment_leave_the_checkpoint(world: World) -> None:
+    store_numbers(world.settings.checkpoint.uri, Numbers().in_buckets(1))
+    store = ModelStore(open_store(world.settings.checkpoint.uri))
+    for query in ("a", "b", "gone"):
+        store.choose(query, Choice(store.add(learned(query), b"model").version))
+    world.write(b=text("b") + "enabled: false\n")
+    world.turns()
+    world.run_batch(1)
+    world.write(c="name: [")
+    world.turns(2, pause_s=watcher.PRUNE_S)
+    assert {one.query for one in store.versions()} == {"a", "b", "gone"}, "what a broken file holds nobody knows"
+    (world.queries / "c.yaml").unlink()
+    world.turns(2, pause_s=watcher.PRUNE_S)
+    assert {one.query for one in store.versions()} == {*store.choices()} == {"a", "b"}
