@@ -135,7 +135,8 @@ def e_a(size: Size, seed: int) -> Iterator[Point]:
     for events in _settings(Q2_WINDOWS, Q2_BETWEEN, seed):
         yield from _varied("Ea-Q2", contest(queries.p2(events), batch, size.learning, seed), events, longer=longer)
     for name, players in _soccer(size, seed):
-        for count in _settings(DEFENDERS, DEFENDERS_BETWEEN, seed):
+        # generated games differ so much that three of them say nothing: those of three defenders lose 10, 11 and 50 % by `prefix`
+        for count in DEFENDERS + DEFENDERS_BETWEEN if name == "generated" else _settings(DEFENDERS, DEFENDERS_BETWEEN, seed):
             yield from _varied(f"Ea-Q3-{name}", _players(count, players, seed), count)
 
 
