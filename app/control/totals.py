@@ -219,7 +219,13 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
     Raises:
         SnapshotError: one is no report.
     """
-    opened = [_open(one) for one in packed]
+    try:
+        return _added_up(batch, [_open(one) for one in packed], names)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # of another version, which none of them may tell
+        raise SnapshotError(f"no report: {error}") from error
+
+
+def _added_up(batch: int, opened: Sequence[_Opened], names: Sequence[str]) -> BatchTotals:
     heads = [one.head for one in opened]
     sources: dict[int, SourceProgress] = {}
     selection: dict[str, SelectionTally] = {}

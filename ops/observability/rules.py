@@ -229,7 +229,7 @@ ALERTS: tuple[Alert, ...] = (
         f"sum by (namespace, pod, query, limit) ({grew('cep_limited_total', '15m')})",
         "0m",
         "A limit of {{ $labels.query }} keeps matches from being made: {{ $labels.limit }}",
-        "What the limit ends is not found, and not told as shed.",
+        "What the limit ends is not found, and in no drop ratio; the audit topic has a shed report with the limit.",
     ),
     Alert(
         "CepExecutorsMissing",

@@ -113,7 +113,9 @@ def test_hadolint_finds_nothing_in_the_dockerfile():
 def test_the_readme_is_what_helm_docs_makes_of_the_values(tmp_path):
     program = tool("helm-docs")
     shutil.copytree(CHART, tmp_path / "helm")
-    run(program, "-c", ".", "--sort-values-order", "file", folder=tmp_path / "helm")
+    (tmp_path / "helm" / "README.md").unlink()
+    done = run(program, "-c", ".", "--sort-values-order", "file", folder=tmp_path / "helm")
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "helm" / "README.md").read_text() == (CHART / "README.md").read_text(), (
         "run helm-docs -c helm --sort-values-order file"
     )

@@ -34,7 +34,9 @@ class Chart:
         return self.of("all")
 
     def notes(self, values: dict[str, Any]) -> str:
-        return str(self.run_helm("install", values, "--dry-run=client", "--namespace", "stores").stdout)
+        done = self.run_helm("install", values, "--dry-run=client", "--namespace", "stores")
+        assert done.returncode == 0, done.stderr
+        return str(done.stdout)
 
 
 @pytest.fixture

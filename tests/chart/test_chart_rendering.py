@@ -299,7 +299,9 @@ def test_notes_tell_where_to_look_and_warn_when_there_is_no_query(run_helm):
     assert "kubectl -n stores logs shop-cep-0 -f" in notes
     assert "WARNING: no queries" in notes
     safe = {"queries": {"existingConfigMaps": ["q"]}, "streams": {"retail": {"topics": ["r"]}}, "kafka": {"security": {"protocol": "SSL"}}}
-    assert "WARNING" not in run_helm("install", safe, "--dry-run=client").stdout
+    quiet = run_helm("install", safe, "--dry-run=client")
+    assert quiet.returncode == 0, quiet.stderr
+    assert "WARNING" not in quiet.stdout
 
 
 def test_shipped_files_are_in_the_place_that_the_image_builds_from():

@@ -6,6 +6,7 @@ exchanged while it runs.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 import ssl
@@ -107,7 +108,19 @@ def send(application: Application, secured: Secured, batches) -> int:
 
 
 def found_in(where: str, content: bytes, secured: Secured, without: tuple[str, ...] = ()) -> list[str]:
-    return [f"{name} in {where}" for name, secret in secured.secrets.items() if name not in without and secret.encode() in content]
+    return [
+        f"{name} in {where}"
+        for name, secret in secured.secrets.items()
+        if name not in without and any(shape in content for shape in shapes(secret))
+    ]
+
+
+def shapes(secret: str) -> Iterator[bytes]:
+    """The secret, and what base64 makes of it behind whatever stands before it (``user:password``)."""
+    yield secret.encode()
+    for before in range(3):
+        encoded = base64.b64encode(b"-" * before + secret.encode())
+        yield encoded[(0, 2, 3)[before] : len(encoded) // 4 * 4 - 4]
 
 
 def processes(application: Application, secured: Secured) -> tuple[list[str], int]:
@@ -197,6 +210,7 @@ def test_planted_secrets_are_seen_nowhere_and_an_exchanged_password_is_used_with
     for where, content in {**ui, **served}.items():
         leaks += found_in(where, content, secured)
 
+    secured.secrets["password-before"] = secured.secrets["password"]
     secured.exchange_password("planted-password-exchanged-while-it-runs")
     sent += send(application, secured, batches[1:])
     until(lambda: application.has_consumed(sent, f"{NAME}.retail"), seconds=400, alive=application.alive)
@@ -216,4 +230,6 @@ def test_the_search_would_have_found_them(secured):
     """What it looks for is there, and it does look."""
     for name, secret in secured.secrets.items():
         assert found_in("here", f"a line with {secret} in it".encode(), secured) == [f"{name} in here"]
+        for user in ("u", "us", "use"):
+            assert found_in("here", b"Basic " + base64.b64encode(f"{user}:{secret}".encode()), secured) == [f"{name} in here"]
     assert found_in("here", b"planted nothing", secured) == []

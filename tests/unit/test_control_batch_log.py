@@ -99,10 +99,19 @@ def test_what_became_of_a_batch_is_never_kept_without_its_directive(tmp_path: Pa
 
 
 def test_all_threads_get_the_one_decision(tmp_path: Path) -> None:
-    log, decide, got = opened(tmp_path), Deciding(), []
-    threads = [threading.Thread(target=lambda: got.append(log.directive(3, decide))) for _ in range(8)]
+    log, decide, got, entered, go = opened(tmp_path), Deciding(), [], threading.Semaphore(0), threading.Event()
+
+    def slowly(*arguments):
+        entered.release()
+        go.wait(10)
+        return decide(*arguments)
+
+    threads = [threading.Thread(target=lambda: got.append(log.directive(3, slowly))) for _ in range(8)]
     for thread in threads:
         thread.start()
+    assert entered.acquire(timeout=10)
+    assert not entered.acquire(timeout=0.2), "the others wait for the one that decides"
+    go.set()
     for thread in threads:
         thread.join()
     assert decide.asked == [3]

@@ -98,6 +98,7 @@ def test_a_second_port_that_cannot_be_had_leaves_the_first_one_free_again():
         wanted = Http.model_validate({"port": free, "control": {"port": taken.getsockname()[1]}})
         with pytest.raises(OSError, match="in use"):
             servers(wanted, endpoints())
+        socket.create_server(("127.0.0.1", free)).close()
 
 
 def test_without_a_token_nobody_changes_anything_and_everybody_reads():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
 
 import numpy as np
 import pytest
 
 from app.control.elasticity import JOINED, LEAST, Elasticity, left
+from app.control.query_cost import QueryObservation
+from app.control.query_costs import QueryCosts
 from app.control.sharing import next_step
 
 
@@ -82,10 +84,22 @@ def test_a_long_overload_at_one_ratio_does_not_forget_what_others_cost() -> None
 
 
 def test_a_snapshot_goes_on() -> None:
-    known = Elasticity()
-    for kept in (0.9, 0.5, 0.1):
-        known.learn(kept, kept**0.5)
-    assert Elasticity(**asdict(known)) == known
+    first, second = QueryCosts({"q": ("s",)}), QueryCosts({"q": ("s",)})
+    events = ((1_000, 100), (1_000, 500), (1_000, 900), (1_000, 300), (1_000, 950))
+
+    def learn(costs: QueryCosts, offered: int, shed: int) -> None:
+        seen = QueryObservation(offered, shed, work_ms=0.05 * (offered - shed) ** 0.5, asked=shed / offered)
+        costs.learn({"q": seen}, {"s": offered}, offered, None)
+
+    for offered, shed in events:
+        learn(first, offered, shed)
+    second.restore(json.loads(json.dumps(first.snapshot())))
+    for offered, shed in events:
+        assert second["q"] == first["q"]
+        assert second["q"].elasticity.curve.tolist() == first["q"].elasticity.curve.tolist()
+        learn(first, offered, shed)
+        learn(second, offered, shed)
+    assert first["q"].elasticity.work is not None
 
 
 @pytest.mark.parametrize("step", [0.01, 0.02, 0.1])

@@ -250,6 +250,20 @@ def test_damaged_bytes_are_refused_or_read_as_another_report_but_nothing_breaks(
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(SnapshotError):
         head_of(bytes(damaged))
+    with contextlib.suppress(SnapshotError):
+        add_up(7, [WHOLE, bytes(damaged)], NAMES)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        WHOLE.replace(b'"sources"', b'"sourcez"'),
+        pack_report(StageReport(7, "cep", 1, queries=(QueryTally("q98"),)), [f"q{number}" for number in range(99)]),
+    ],
+)
+def test_a_report_of_another_version_or_deployment_is_refused(strange):
+    with pytest.raises(SnapshotError):
+        add_up(7, [WHOLE, strange], NAMES)
 
 
 @pytest.mark.parametrize(

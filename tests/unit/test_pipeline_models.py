@@ -61,8 +61,14 @@ def world(tmp_path_factory):
     return folder
 
 
-def learn(folder, file, shedder=None):
-    train(queries=[folder / "theft.yaml"], events=folder / "events.jsonl", out=file, config=folder / "settings.yaml", shedder=shedder)
+def learn(folder, file, shedder=None, events=None):
+    train(
+        queries=[folder / "theft.yaml"],
+        events=events or folder / "events.jsonl",
+        out=file,
+        config=folder / "settings.yaml",
+        shedder=shedder,
+    )
 
 
 def deployed(folder, models):
@@ -87,11 +93,17 @@ def test_a_model_learned_with_the_settings_fits_the_query_that_is_deployed(world
 
 
 def test_another_model_is_another_deployment(world, tmp_path):
+    lines = (world / "events.jsonl").read_text().splitlines(keepends=True)
+    (half := tmp_path / "half.jsonl").write_text("".join(lines[: len(lines) // 2]))
     learn(world, tmp_path / "theft.model")
     same, other = (deployed(world, folder)[1].models[0].digest for folder in (world / "models", tmp_path))
     assert same == other, "the same recording gives the same model"
+    learn(world, tmp_path / "theft.model", events=half)
+    first, second = (deployed(world, folder)[1] for folder in (world / "models", tmp_path))
+    assert first.models[0].digest != second.models[0].digest
+    assert first.fingerprint != second.fingerprint
     (tmp_path / "theft.model").unlink()
-    assert len({deployed(world, folder)[1].fingerprint for folder in (world / "models", tmp_path)}) == 2
+    assert len({first.fingerprint, second.fingerprint, deployed(world, tmp_path)[1].fingerprint}) == 3
 
 
 @pytest.mark.parametrize("models", ["nowhere", None])

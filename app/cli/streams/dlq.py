@@ -113,7 +113,7 @@ def replay(  # noqa: PLR0917 - the command's options
     settings: SettingsFile = None,
     output: OutputOption = Output.text,
 ) -> None:
-    """Send dead letters' records again to the topics they came from, as they were: key, value, headers, time and partition.
+    """Send dead letters' records again to the topics they came from, as they were: key, value, headers, partition, and the time where the topic has CreateTime.
 
     Each letter is sent once, however often this is called and whatever interrupts it: record and mark (a record without value among the dead letters) go out in one
     Kafka transaction, and a letter with a mark is left out. Who reads the stream's topic with isolation level read_uncommitted may see records of a transaction
