@@ -235,18 +235,17 @@ class GroupMatching:
             rows, items = selected.of_query(query)
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
-            began = clock()
-            part = _with_counted(batch, rows, items, counted) if counting else _candidates(self._plans[query], batch, rows, items)
+            began, plan = clock(), self._plans[query]
+            part = _with_counted(batch, rows, items, counted) if counting else _candidates(plan, batch, rows, items)
             try:
                 if query in endings and len(batch):
                     shed, matches, tally = endings[query](engine, *part, watermarks, int(batch.time[0]))
                 else:
                     shed, (matches, tally) = (0, 0), engine.feed(*part, watermarks)
             except Exception as error:
-                named(error, [self._plans[query].name])
+                named(error, [plan.name])
                 raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            plan = self._plans[query]
             limit = None if plan.draining is not None else plan.shedding.state_bytes  # an old version's goes by itself, and only so
             held = 0 if limit is None else state_bytes(engine, limit // LEAST_PART)
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began, state_bytes=held))

@@ -23,6 +23,7 @@ COUNTS = tuple(one.name for one in fields(QueryTally) if one.name not in ("query
 _LATENCIES = len(LATENCY_BOUNDS_MS) + 1
 _WIDTH = len(COUNTS) + _LATENCIES
 _PLACES = frozenset(range(_WIDTH))
+_HEAD = {one.name for one in fields(StageReport)} - {"batch", "stage", "queries", "undelivered"}  # told without buckets as well
 MOST_QUERIES = 1 << 20
 """Of one deployment: a number beyond is none, and a table up to it would not fit."""
 
@@ -157,17 +158,18 @@ def _open(data: bytes | memoryview) -> _Opened:
             columns.append(np.frombuffer(data, np.dtype(kind), rows, at))
             at += columns[-1].nbytes
         counts = dict(zip(head["used"], columns[1:], strict=True))
-        _require_known(rows, columns, counts)
+        _require_known(head, columns, counts)
         rest = {name: value for name, value in head.items() if name not in ("rows", "used", "types")}
         return _Opened(rest, columns[0].astype(np.int64), counts)
     except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SnapshotError(f"no report: {error}") from error
 
 
-def _require_known(rows: int, columns: Sequence[NDArray[Any]], counts: Mapping[int, NDArray[Any]]) -> None:
+def _require_known(head: Mapping[str, Any], columns: Sequence[NDArray[Any]], counts: Mapping[int, NDArray[Any]]) -> None:
     """A report of another version, or of other bytes, ends here and not in the middle of a sum."""
-    if rows < 0 or not all(column.dtype.kind in "iu" for column in columns):
-        raise ValueError("no columns of integers")
+    rows = head["rows"]
+    if rows < 0 or not head.keys() >= _HEAD or not all(column.dtype.kind in "iu" for column in columns):
+        raise ValueError("no columns of integers, or not all that is told")
     if not set(counts) <= _PLACES or (rows and not 0 <= int(columns[0].min()) <= int(columns[0].max()) < MOST_QUERIES):
         raise ValueError("counts or queries that nobody knows")
 

