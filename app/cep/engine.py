@@ -50,7 +50,7 @@ class Watermarks:
 FEWEST = 20
 """Candidates between two looks, at least, and one of each partition: a look takes a tenth of a millisecond whatever there is to be found, and 50 ns per partition."""
 LOOKS = 16
-"""While a window passes, at the partial matches that were made since the last one: what waits to be looked at is at most so much of what there would be. With 8 an event cost 1.4 times as much in batches of 2,500 as in those of 600, since what has piled up is held against it as well; with 16 as much (0037)."""
+"""While a window passes, at the partial matches that were made since the last one: what waits to be looked at is at most so much of what there would be. With 8 an event cost 1.4 times as much in batches of 2,500 as in those of 600, since what has piled up is held against it as well; with 16 as much (0048)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ python -m ops.bench.overload --workload {workloads} --shedder {shedders} --learn
 python -m ops.bench.overload.page                                                                  # this page, from overload.json
 ```
 
-Latency is that of detection: from the broker's time of the last constituent to the broker's time of the composite event, from the phase's first second on. The ratio is the mean of all batches from the phase's eleventh second on, ± their standard deviation. Why the ratios are what they are, and what was tried: `ops/decisions/0037-two-loops.md`.
+Latency is that of detection: from the broker's time of the last constituent to the broker's time of the composite event, from the phase's first second on. The ratio is the mean of all batches from the phase's eleventh second on, ± their standard deviation. Why the ratios are what they are, and what was tried: `ops/decisions/0048-control-measured.md`.
 """
 
 
