@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from errno import EDQUOT, ENOSPC
+
+NO_SPACE = (ENOSPC, EDQUOT)
+"""Errors of the system that say a disk, or what is ours of it, is full."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

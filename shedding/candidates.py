@@ -118,7 +118,6 @@ class JudgedMatches:
         remaining: float64 (matches,), events that its window will still see, as known or predicted.
         remaining_ms: float64 (matches,), time until its window ends.
         last_type: int32 (matches,), type of its last event.
-        last_position: int32 (matches,), position of its last event in the window.
         values: float64 (attributes, matches), whatever may tell how it goes on: attributes of its events, sums; NaN where there is none. Only `stateful` reads them.
     """
 
@@ -128,7 +127,6 @@ class JudgedMatches:
     remaining: NDArray[np.float64] = field(default_factory=_float64)
     remaining_ms: NDArray[np.float64] = field(default_factory=_float64)
     last_type: NDArray[np.int32] = field(default_factory=_int32)
-    last_position: NDArray[np.int32] = field(default_factory=_int32)
     values: NDArray[np.float64] = field(default_factory=_values)
 
     def __len__(self) -> int:

@@ -60,7 +60,7 @@ def detected(load: Load, latency_bound_s: float, safety: float = 0.8) -> DropOrd
 
     The queue stays where it is once shedding is on, and grows for ever under a shedder that drops a little less than it is asked to: `shedding.overload` does better.
 
-    Source: eSPICE (Middleware 2019), overload detection; specification 2.4.
+    Source: eSPICE (Middleware 2019), overload detection.
 
     >>> detected(Load(rate=1500, throughput=1000, queue=900, window_size=1000), latency_bound_s=1.0).parts
     5

@@ -110,7 +110,7 @@ def matches_to_drop(
     Returns:
         0 when it is in time anyway; all when nothing helps.
 
-    Source: pSPICE (2019), Algorithm 1, equations 4 to 6; specification 3.3.
+    Source: pSPICE (2019), Algorithm 1, equations 4 to 6.
     """
     shedding_s = shedding.latency_s(count)
     if queued_s + processing.latency_s(count) + shedding_s + buffer_s <= latency_bound_s:

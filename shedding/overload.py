@@ -6,7 +6,7 @@ over a horizon, with what waits beyond the *plateau* counted on one of the two s
 shed adds to the input. At the plateau (a share of the latency bound) the correction is nothing and the ratio is exactly the excess; below it more is let in, above it less, in
 proportion. So a steady overload settles at the plateau with a steady ratio: there is no border at which shedding begins whole and ends whole.
 
-Source: eSPICE and gSPICE shed the excess while the queue is longer than ``safety`` times the longest one (specification 1.7, 2.4). Deviates: they shed nothing below that, which
+Source: eSPICE and gSPICE shed the excess while the queue is longer than ``safety`` times the longest one. Deviates: they shed nothing below that, which
 makes the ratio swing between nothing and more than the excess.
 """
 

@@ -3,7 +3,7 @@
 The pane of an event holds its strict predecessors, shed or not. A batch brings along what its first events need to know of earlier batches
 (`Predecessors`), so panes are a pure function of what they are given: state in, state out.
 
-Source: gSPICE (2023), II-B; specification 1.1.
+Source: gSPICE (2023), II-B.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ DIRECT_VALUES = 1 << 14
 """Integers are looked up in a table of all values when the constants span no more: 64 kB stay in the second-level cache."""
 FEW_ENTRIES = 16
 """Of a dictionary, that are looked at for whether any can fail a test."""
+MOST_COMBINATIONS = 4096
+"""Of regions and failed ``like`` tests, that are remembered from batch to batch; random texts make new ones for ever."""
 FAR_OUT = 1 << 62
 """Values before and behind the constants must be integers of 64 bit as well."""
 DOUBLINGS = 10
@@ -287,6 +289,9 @@ class _TextLookup:
         regions = self._regions_of(dictionary)
         if not self._likes:
             return regions
+        if len(self._combinations) > MOST_COMBINATIONS:
+            # rows are numbered anew; columns that were prepared before keep their table
+            self._combinations, self._table, self._last = {}, self.known_rows, None
         texts = (entry.decode(errors="replace") for entry in dictionary.entries())
         added: list[NDArray[np.uint64]] = []
         found = [self._combination(int(region), text, added) for region, text in zip(regions, texts, strict=True)]

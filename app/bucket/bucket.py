@@ -18,13 +18,13 @@ from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.group import GroupState, Live, Making
 from app.bucket.hold import FOREVER, NEVER, Progress, TimeRules, stream_watermark
-from app.bucket.ingress import key_group, times_before
 from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, no_clock
 from app.bucket.places import COMPOSITES
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
 from app.bucket.thinning import NO_THRESHOLDS, ChainsOf, Shed, Thresholds, no_chains
+from app.bucket.trusted import key_group, times_before, told_here
 from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer, reading
 from app.errors import SnapshotError
@@ -391,7 +391,7 @@ def _without(
     """The events that are not late; the others are noted."""
     if not gone.any():
         return batch, bitmaps
-    late.append(np.stack([batch.source[gone], batch.offset[gone]], axis=1))
+    late.append(np.stack([batch.source, batch.offset], axis=1)[gone & told_here(batch)])
     kept = np.flatnonzero(~gone)
     return take(batch, kept), bitmaps[kept]
 

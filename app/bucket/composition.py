@@ -1,4 +1,4 @@
-"""Queries that read other queries' composite events (query-language.md, section 6).
+"""Queries that read other queries' composite events (queries/README.md, *Queries over queries*).
 
 Queries that read each other are all in one bucket (`route.home_of`), in one step after each other, so a composite event needs no way from
 its query to its readers. It is an event there: its type is the query's name, its time the match time, its attributes the return fields;

@@ -15,12 +15,12 @@ from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.composition import Composition
 from app.bucket.draining import Drains
 from app.bucket.hold import NEVER, Held, KeyOrder, TimeRules
-from app.bucket.ingress import trusted, trusted_slack_ms
 from app.bucket.matching import Clock, Found, GroupMatching
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.snapshot import Part
 from app.bucket.temporal import MemoryOf
 from app.bucket.thinning import ChainsOf, Shed, Thinning, Thresholds, without_ranks
+from app.bucket.trusted import trusted, trusted_slack_ms
 from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take

@@ -1,4 +1,4 @@
-"""Time in streams: watermarks, lateness, and holding events back until nothing earlier can come (query-language.md, section 2)."""
+"""Time in streams: watermarks, lateness, and holding events back until nothing earlier can come (queries/README.md, *Time and order*)."""
 
 from __future__ import annotations
 
@@ -85,10 +85,12 @@ class Judgement:
     Attributes:
         late: bool (events,).
         greatest_times: by source the greatest time after the batch; only sources that have had an event.
+        sources: that these events are of.
     """
 
     late: NDArray[np.bool_]
     greatest_times: Mapping[int, int]
+    sources: frozenset[int] = frozenset()
 
 
 def judge_lateness(batch: EventBatch, rules: TimeRules, progress: Progress) -> Judgement:
@@ -106,7 +108,7 @@ def judge_lateness(batch: EventBatch, rules: TimeRules, progress: Progress) -> J
     late = np.empty(len(batch), dtype=np.bool_)
     kernels.judge(batch.time, place, greatest, np.full(len(numbers), floor, dtype=np.int64), rules.allowed_lateness_ms, late)
     seen = {source: time for source, time in zip(numbers.tolist(), greatest.tolist(), strict=True) if time > NEVER}
-    return Judgement(late, own | seen)
+    return Judgement(late, own | seen, frozenset(numbers.tolist()))
 
 
 def _places(source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -15,13 +15,13 @@ from app.asc.sequence import Sequence as EvaluationSequence
 from app.audit.heavy_hitters import may_hold
 from app.audit.sample import Sample
 from app.audit.verdicts import control_samples, is_audited
-from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
-from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
-from app.bucket.route import bucket_of, group_identity, home_of, in_partitions, partition_keys, rows_by_bucket
-from app.events.batch import Column, EventBatch, take, with_columns
+from app.bucket.hold import Judgement, Progress, TimeRules, judge_lateness
+from app.bucket.route import group_identity, home_of, in_partitions, partition_keys, rows_by_bucket
+from app.bucket.trusted import BEFORE, NO_HISTORY, SILENT, behind_keys, key_group, key_history, trusted, trusted_slack_ms
+from app.events.batch import VALUE_TYPES, Column, EventBatch, take, with_columns
 from app.events.types import Kind
-from app.query.plan import Catalog, Plan, QueryGroup
+from app.query.plan import Catalog, QueryGroup
 
 Gate = Callable[[EventBatch, SelectedEvents], SelectedEvents]
 """Sheds: gives back the selection with bits, or whole rows, taken away."""
@@ -70,128 +70,8 @@ class Ingested:
         return sum(len(section.batch) for chunk in self.chunks for section in chunk.sections)
 
 
-def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
-    """Whether the group is fed as events arrive: it reads this stream alone, and all its items carry all partition attributes.
-
-    An event that lacks one belongs to many partitions of the engine, and over several keys arrival is no order of time. Temporal queries are
-    evaluated for all keys at one time, so they wait for the watermark anyway.
-    """
-    if group.temporal or rules.ordered_by is None or group.streams != (rules.stream,) or rules.ordered_by not in group.equivalence:
-        return False
-    if group.ranks == "stream":
-        return False  # what counts is the order of all events
-    return not any(item.lacks for query in group.queries for item in catalog.plans[query].items)
-
-
 RIDER = "@"
 """Columns whose names begin so are no attributes; they ride along to the bucket (the broker's timestamp, for measuring latency)."""
-BEFORE = "@before"
-"""Rider of trusted groups: the greatest time of the event's predecessors of the same key in its batch, ms."""
-UNBOUNDED_MS = 1 << 60
-"""Slack of a trusted group that never forgets anything."""
-
-
-def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
-    """How far an event of a trusted group may be behind its own partition's watermark and still be fed.
-
-    What counts is the order within a key, so keys may drift apart. But engines forget what is older than the window, and decide negated
-    ends, timeouts and windows at the watermark: an event from before that would be matched or not depending on how the input was cut into
-    batches. Who reads the composite events waits for the watermark as well, and not a window longer.
-    """
-    plans = [catalog.plans[query] for query in group.queries]
-    return 0 if group.composed or any(map(_decides_by_time, plans)) else max(map(_slack_ms, plans))
-
-
-def _decides_by_time(plan: Plan) -> bool:
-    """Whether what the query finds may wait for the watermark."""
-    if plan.on_timeout == "emit" or plan.items[-1].negated:
-        return True
-    runs = plan.runs
-    if runs is None:
-        return False
-    return runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
-
-
-def _slack_ms(plan: Plan) -> int:
-    return UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size
-
-
-def key_group(group: QueryGroup, rules: TimeRules) -> QueryGroup:
-    """The group as if only the attribute that the stream is ordered by partitioned it: whose keys' order is trusted."""
-    return replace(group, equivalence=(rules.ordered_by or "",))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyHistory:
-    """What a trusted group's buckets must know of events that they do not get: every event counts as its key's predecessor.
-
-    Attributes:
-        before: int64 (events of the batch,), greatest time of the predecessors in the batch; None when every bucket gets all of its keys' events.
-        keys: uint64 (keys,), of events that are not sent.
-        times: int64 (keys,), their greatest times, ms.
-        routed: the keys are those by which events are routed; otherwise every bucket must know all of them.
-    """
-
-    before: NDArray[np.int64] | None
-    keys: NDArray[np.uint64]
-    times: NDArray[np.int64]
-    routed: bool = True
-
-    def of_bucket(self, number: int, buckets: int, home: int | None) -> KeyHistory:
-        """What one bucket must know."""
-        if home is not None:
-            return self if number == home else _NO_HISTORY
-        if not self.routed or buckets == 1 or not len(self.keys):
-            return self
-        own = bucket_of(self.keys, buckets) == number
-        return KeyHistory(self.before, self.keys[own], self.times[own])
-
-
-_NO_HISTORY = KeyHistory(None, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
-
-
-def key_history(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], sent: NDArray[np.int64], routed: bool) -> KeyHistory:  # noqa: FBT001
-    """Looks at all on-time events of a batch, in order of arrival.
-
-    Args:
-        batch: of the ingress task.
-        group: see `key_group`.
-        late: bool (events,), late for the group.
-        sent: int64, rows that are sent to buckets.
-        routed: whether the group is partitioned by this key alone.
-    """
-    hidden = ~late
-    if routed:
-        hidden[sent] = False
-        if not hidden.any():
-            return _NO_HISTORY
-    rows = np.flatnonzero(~late)
-    found = partition_keys(batch, rows, group)
-    keyed = found.reach == kernels.ROUTED
-    rows, hashes = rows[keyed], found.hashes[keyed]
-    times = batch.time[rows]
-    earlier = np.full(len(rows), NEVER, dtype=np.int64)
-    KeyOrder().late(hashes, times, earlier)
-    before = np.full(len(batch), NEVER, dtype=np.int64)
-    before[rows] = earlier
-    told = hidden[rows]
-    return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed)
-
-
-def behind_keys(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Bool (events,): on time, and yet earlier than an event before it of the same key; arguments as of `key_history`."""
-    rows, behind = np.flatnonzero(~late), np.zeros(len(batch), dtype=np.bool_)
-    behind[rows] = KeyOrder().late(partition_keys(batch, rows, group).hashes, batch.time[rows])
-    return behind
-
-
-def times_before(batch: EventBatch) -> NDArray[np.int64]:
-    """Of trusted groups, int64 (events,): the greatest time of each event's predecessors that were not sent with it."""
-    column = batch.columns.get(BEFORE)
-    if column is None:
-        return np.full(len(batch), NEVER, dtype=np.int64)
-    values = column.values.astype(np.int64)
-    return values if column.state is None else np.where(column.state == 0, values, NEVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +139,10 @@ class IngressPlan:
         riding = {} if riders is None else riders(batch, kept)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
+        silent = self._silent(batch, kept, judgements)
         for way in self._ways:
             own = {name: column for query in way.group.queries for name, column in riding.get(query, {}).items()}
+            own |= silent.get(way.group.number, {})
             ranked[self._send(way, batch, kept, judgements[way.rules].late, sections, riding=own)] = True
             if withdrawn is not None and (way.audited or way.samples):
                 self._send_hidden(way, batch, withdrawn, judgements[way.rules].late, sections)
@@ -304,7 +186,7 @@ class IngressPlan:
             rows, bitmaps = rows[~gone], bitmaps[~gone]
         counted = counted_rows(batch, way.group, late, rows)
         sent = rows if not len(counted) else np.concatenate([rows, counted])
-        history = _NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, sent, way.key_group == way.group)
+        history = NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, sent, way.key_group == way.group)
         if len(sent) == 0 and len(history.keys) == 0:
             return counted
         before = {} if history.before is None else {BEFORE: Column(Kind.TIME, history.before)}
@@ -319,13 +201,31 @@ class IngressPlan:
                 part = take(columns, rows[own])
                 sections[number].append(Section(way.identity, way.layout, part, bitmaps[own], told.keys, told.times))
         if len(counted):
-            columns = _with_riders(batch, way.group.equivalence, before)
+            silent = {SILENT: riding[SILENT]} if SILENT in riding else {}
+            columns = _with_riders(batch, way.group.equivalence, {**before, **silent})
             keys = partition_keys(batch, counted, way.group)
             for number, own in enumerate(rows_by_bucket(keys, self._buckets, home)):
                 if len(own):
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
+
+    def _silent(
+        self, batch: EventBatch, selected: SelectedEvents, judgements: Mapping[TimeRules, Judgement]
+    ) -> dict[int, dict[str, Column]]:
+        """By number of a trusted group, the rider that says of which events another group tells when they are late: each is told once, and not at all where a group that waits for the watermark matches it."""
+        trusting = [way for way in self._ways if way.key_group is not None]
+        if not trusting or len(self._ways) == 1:
+            return {}
+        known, silent = np.zeros(len(batch), dtype=np.bool_), {}
+        for way in (*(way for way in self._ways if way.key_group is None), *trusting):
+            late = judgements[way.rules].late
+            rows = selected.of_group(way.group.number)[0]
+            rows = rows[~late[rows]]
+            if way.key_group is not None and known.any():
+                silent[way.group.number] = {SILENT: Column(Kind.BOOLEAN, known.astype(VALUE_TYPES[Kind.BOOLEAN]))}
+            known[rows] = known[counted_rows(batch, way.group, late, rows)] = True
+        return silent
 
     def _too_late_to_be_used(
         self, selected: SelectedEvents, judgements: Mapping[TimeRules, Judgement], late: NDArray[np.bool_]

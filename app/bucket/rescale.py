@@ -24,11 +24,11 @@ from app.bucket.composition import merged_orders
 from app.bucket.draining import merged_cuts
 from app.bucket.engines import merged_states, parted_state
 from app.bucket.hold import KeyOrder, TimeRules, merged_times
-from app.bucket.ingress import key_group, trusted
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
+from app.bucket.trusted import key_group, trusted
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import EVERYWHERE
 from app.errors import SnapshotError

@@ -93,7 +93,7 @@ class TemporalEngine:
         """There are none: nothing of a temporal query is partial."""
         self._temporal: Temporal = plan.temporal
         self._one_item = as_one_item(plan)
-        self._known = Known(TextTable(self.constants))
+        self._known = Known.of(plan, self.constants)
         self._lay_out()
         bounded = _memory(plan, memory_of) if plan.shedding.bounds_memory else None
         self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select), bounded)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from errno import EDQUOT, ENOSPC
 
 import typer
 from typer._completion_classes import completion_init
@@ -12,7 +11,7 @@ from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
 from app.cli.exits import with_next
 from app.cli.later import PLAIN, Command, Later, group_of
-from app.errors import AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError
+from app.errors import NO_SPACE, AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigurationError: 78,
@@ -25,7 +24,6 @@ EXIT_CODES: dict[type[Exception], int] = {
 """As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
 `app.cli.exits` is the table for people."""
 
-FULL = (ENOSPC, EDQUOT)
 
 COMMANDS = (
     Command("init", "running", "Write a settings file to begin from: the streams and queries of the demo, with your broker and registry."),
@@ -98,7 +96,7 @@ def main() -> None:
         print(with_next(error), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
     except OSError as error:  # of a file that a command writes; what it reads has errors of its own
-        if error.errno in FULL:
+        if error.errno in NO_SPACE:
             print(
                 f"{(error.strerror or 'no space').lower()}\nhint: what was being written is not complete; make room and begin again",
                 file=sys.stderr,

@@ -1,4 +1,4 @@
-"""The coalescing operator: tuples in as arrays, coalesced tuples out as arrays; pure, no clock, no files (query-language.md, section 7).
+"""The coalescing operator: tuples in as arrays, coalesced tuples out as arrays; pure, no clock, no files (queries/README.md, *Values that last*).
 
 ``coalescer = Coalescer(rules, key_cells, value_cells)``; ``found = coalescer.feed(arrivals)`` takes tuples in, in total order;
 ``coalescer.pass_time(until)`` and ``coalescer.close(end)`` evaluate the windows that are due without further tuples.
@@ -8,7 +8,7 @@
 value that stays, only the moving bound of the window moves, and that is no change.
 
 **Source:** Al-Kateb and Lee, Load shedding in temporal queries over data streams, JCSE 5(4) 2011, for the operator; the windows, the gap and
-``until-next`` are those of query-language.md. Where memory is bounded (`app.coalesce.bounded`), tuples that went are as if they had never been;
+``until-next`` are those of queries/README.md. Where memory is bounded (`app.coalesce.bounded`), tuples that went are as if they had never been;
 a run whose tuples do not hang together any more becomes two.
 """
 

@@ -10,7 +10,7 @@ from app.config.settings import Settings
 from app.console.automaton import automaton
 from app.console.condition import of_application, of_query
 from app.console.plots import Values
-from app.console.recent import Recent, with_verdicts
+from app.console.recent import Recent
 from app.control.health import QUESTIONS
 from app.control.plane import ControlPlane
 from app.events.failures import Reason
@@ -84,9 +84,7 @@ class Figures:
 
     def _about(self, plan: Plan, now: int) -> Plain:
         topic = plan.output.topic or self._settings.topics.of_query(plan.name)
-        found = self._recent.composite_events(plan, topic)
-        verdicts = self._recent.verdicts(plan.name, self._settings.topics.audit)
-        found = {**found, "records": with_verdicts(found["records"], verdicts["records"])}
+        found, verdicts = self._recent.of_query(plan, topic, self._settings.topics.audit)
         series = self._plane.history.query(plan.name, now)
         forecast = self._plane.forecast
         return {
@@ -109,6 +107,8 @@ class Figures:
     def _now(self, query: Mapping[str, Any], plan: Plan | None, now: int) -> Plain:
         """What `/queries` tells, and how it is."""
         name, answer = query["query"], dict(query)
+        if "model" in query:
+            answer["model"] = _model(query["model"], now)
         if query["status"] == "running" and plan is not None:
             counts = self._plane.history.latencies(name, now)
             lately = self._plane.history.lately(name, now)
@@ -122,7 +122,6 @@ class Figures:
                     "composite_events": int(counts.sum()),
                 },
                 **{one: lately[one] for one in ("arrivals_per_s", "capacity_per_s", "dropped", "composite_events_per_s")},
-                "model": _model(query["model"], now),
             }
         return {**answer, "condition": of_query(answer).to_plain()}
 

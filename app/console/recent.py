@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import fastavro
 
+from app.console.schemas import Look, SchemaOf, Schemas
 from app.delivery.composite_schema import NAMESPACE, RETRACTED, record_name
 from app.delivery.tail import Tail, TailRecord, Tails
-from app.errors import DependencyError
-from app.events.avro import AvroSchema, SchemaError
-from app.events.wire import MAGIC_ID
+from app.events.avro import AvroSchema
 from app.query.plan import Plan
 
 MOST_SHOWN = 20
@@ -25,8 +25,6 @@ MOST_CONSTITUENTS = 50
 """A match of a closure can have thousands."""
 VERDICT = "cep.audit.Verdict"
 
-SchemaOf = Callable[[int], AvroSchema | None]
-
 
 class Recent:
     """Reads topics of the application's output.
@@ -37,47 +35,44 @@ class Recent:
     """
 
     def __init__(self, tails: Tails, schema_of: SchemaOf) -> None:
-        self._tails, self._schema_of = tails, schema_of
+        self._tails, self._schemas = tails, Schemas(schema_of)
 
-    def composite_events(self, plan: Plan, topic: str) -> dict[str, Any]:
-        """The newest composite events of a query, as JSON values."""
-        tail = self._tails.last(topic)
-        read = self._read(tail.records, f"{NAMESPACE}.{record_name(plan.name)}")
-        own = [(record, value) for record, value in read if value.get("query") == plan.name]
-        return _told(tail, [_composite_event(record, value) for record, value in _standing(own)])
+    def of_query(self, plan: Plan, topic: str, audit: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The newest composite events of a query, each with its verdict, and the newest verdicts, as JSON values.
 
-    def verdicts(self, query: str, topic: str) -> dict[str, Any]:
-        """The newest verdicts on a query's composite events, as JSON values."""
-        tail = self._tails.last(topic, MOST_AUDIT_RECORDS)
-        own = [record for record in tail.records if record.key == query.encode()]
-        return _told(tail, [value for _, value in self._read(own, VERDICT) if value.get("query") == query])
+        Args:
+            plan: of the query.
+            topic: of its composite events.
+            audit: the audit topic.
+        """
+        look = self._schemas.look()
+        tail, audits = self._tails.last(topic), self._tails.last(audit, MOST_AUDIT_RECORDS)
+        events = list(islice(_standing(_own(tail.records, f"{NAMESPACE}.{record_name(plan.name)}", plan.name, look)), MOST_SHOWN))
+        unread = look.problem
+        judged = [record for record in audits.records if record.key == plan.name.encode()]
+        verdicts = [plain(value) for _, value in _own(judged, VERDICT, plan.name, look)]
+        shown = with_verdicts([_composite_event(record, value) for record, value in events], verdicts)
+        return _told(tail, unread, shown), _told(audits, look.problem, verdicts[:MOST_SHOWN])
 
-    def _read(self, records: Iterable[TailRecord], name: str) -> Iterator[tuple[TailRecord, dict[str, Any]]]:
-        """The records of a schema of this name that are what it says, as JSON values."""
-        for record in records:
-            schema = self._schema(record.value)
-            if schema is None or str(schema.records()[0].get("name", "")) != name:
-                continue
-            if (value := decoded(record.value or b"", schema)) is not None:
-                yield record, value
 
-    def _schema(self, value: bytes | None) -> AvroSchema | None:
-        if value is None or len(value) < 5 or value[0] != MAGIC_ID:
-            return None
-        try:
-            schema = self._schema_of(int.from_bytes(value[1:5], "big"))
-        except (DependencyError, SchemaError):
-            return None
-        return schema if schema is not None and len(schema.records()) == 1 else None
+def _own(records: Iterable[TailRecord], name: str, query: str, look: Look) -> Iterator[tuple[TailRecord, dict[str, Any]]]:
+    """A query's records of a schema of this name that are what it says."""
+    for record in records:
+        schema = look.schema(record.value)
+        if schema is None or str(schema.records()[0].get("name", "")) != name:
+            continue
+        value = decoded(record.value or b"", schema)
+        if value is not None and value.get("query") == query:
+            yield record, value
 
 
 def decoded(value: bytes, schema: AvroSchema) -> dict[str, Any] | None:
-    """A record's value as JSON values; None when it is not what its schema says."""
+    """A record's value; None when it is not what its schema says."""
     try:
         found = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema.root, None)
     except Exception:  # noqa: BLE001 - whatever stands on a topic
         return None
-    return plain(found) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def plain(value: Any) -> Any:
@@ -115,8 +110,10 @@ def _standing(newest_first: Iterable[tuple[TailRecord, dict[str, Any]]]) -> Iter
 
 
 def _composite_event(record: TailRecord, value: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON values, with how many constituents it has: of a list only the first are told."""
     place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-    return {**value, "place": place, "latency_ms": _latency(value)}
+    told, events = plain(value), value.get("events")
+    return {**told, "constituents": len(events) if isinstance(events, list) else 0, "place": place, "latency_ms": _latency(told)}
 
 
 def _latency(value: Mapping[str, Any]) -> int | None:
@@ -125,15 +122,19 @@ def _latency(value: Mapping[str, Any]) -> int | None:
     return detected - matched if isinstance(detected, int) and isinstance(matched, int) else None
 
 
-def _told(tail: Tail, records: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"records": records[:MOST_SHOWN], "looked_at": len(tail.records), "problem": tail.problem}
+def _told(tail: Tail, unread: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"records": records, "looked_at": len(tail.records), "problem": "; ".join(filter(None, (tail.problem, unread)))}
 
 
-def with_verdicts(events: list[dict[str, Any]], verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Composite events, each with its verdict's word where there is one.
+def with_verdicts(events: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Composite events, each with its newest verdict's word where there is one.
+
+    Args:
+        events: as JSON values.
+        verdicts: as JSON values, the newest first.
 
     >>> with_verdicts([{"id": "a"}, {"id": "b"}], [{"composite_event": "b", "verdict": "CONFIRMED"}])
     [{'id': 'a', 'verdict': None}, {'id': 'b', 'verdict': 'CONFIRMED'}]
     """
-    words = {verdict.get("composite_event"): verdict.get("verdict") for verdict in verdicts}
-    return [{**event, "verdict": words.get(event.get("id"))} for event in events]
+    words = {str(verdict.get("composite_event")): verdict.get("verdict") for verdict in reversed(verdicts)}
+    return [{**event, "verdict": words.get(str(event.get("id")))} for event in events]

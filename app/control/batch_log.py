@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from app.config.settings import SPARK_FOLDER
 from app.control.directives import Directive, Frozen
 from app.control.totals import BatchTotals
 from app.errors import SnapshotError
@@ -199,6 +200,9 @@ class BatchLog:
             return runs + 1
 
     def _freeze(self, known: Frozen) -> None:
+        batch = known.directive.batch
+        # first: who has a directive has the offsets that it is about; the commit before it says that they are what comes next
+        self._store.sync([f"{SPARK_FOLDER}/offsets/{batch}", f"{SPARK_FOLDER}/commits/{batch - 1}"])
         self._write(known.directive.batch, DIRECTIVE, {"directive": known.directive.to_plain(), "memory": dict(known.memory)})
 
     def _write(self, batch: int, kind: str, plain: Mapping[str, Any]) -> None:

@@ -88,7 +88,7 @@ def _count_progress(metrics: Metrics, batch: FinishedBatch, own_topics: frozense
 
 def _count_events(metrics: Metrics, totals: BatchTotals) -> None:
     for end in ENDS:
-        metrics.add("cep_events_ended_total", totals.counts.get(end, 0), outcome=end)
+        metrics.add("cep_events_ended_total", max(0, totals.counts.get(end, 0)), outcome=end)  # a counter that falls is an error
     metrics.add("cep_events_unaccounted_total", max(0, totals.unaccounted()))
     for reason, count in totals.rejected.items():
         metrics.add("cep_events_rejected_total", count, reason=reason)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from app.config.settings import Http
-from app.control.connections import ASK_WITHIN_S, Connections
+from app.control.connections import PATIENCE_S, Connections
 from app.control.doors import PROBES, PROBES_DOOR, Door, control_door
 from app.control.health import QUESTIONS, Health
 from app.control.pages import Pages, no_pages
@@ -140,9 +140,12 @@ class _Server(ThreadingHTTPServer):
         self.connections = Connections()
         self.numbers: dict[int, int] = {}
         """Of connections, by the identity of their sockets, for as long as they are open."""
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:  # "::" takes IPv4 as well, whatever the machine does by default
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         # HTTPServer looks up its own name here: seconds on machines without working DNS.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
@@ -182,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "cep"
     sys_version = ""
-    timeout = ASK_WITHIN_S
+    timeout = PATIENCE_S
     # Head and body leave in one segment; with Nagle's algorithm and delayed acknowledgements two would cost 40 ms.
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -236,6 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:  # noqa: BLE001 - the server must go on; the asker gets the reason
             self._tell(error)
             reply = _Reply(500, f"{type(error).__name__}: {error}\n".encode())
+        self.server.connections.answered(self._number)
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))

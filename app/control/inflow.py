@@ -77,6 +77,7 @@ class Inflow:
             {name: stream.allowed_lateness for name, stream in settings.streams.items()},
         )
         self._begun = False
+        self._mute: set[int] = set()  # who sent records and no event when it was heard of last
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = now_ms
 
@@ -104,6 +105,18 @@ class Inflow:
         """Events of these sources came."""
         self._idle.assign(self.sources.with_streams(sources), now_ms)
         self._idle.hear(sources, now_ms)
+
+    def came(self, decoded: Mapping[int, bool], now_ms: int) -> None:
+        """Records of these sources came.
+
+        Args:
+            decoded: by source, whether any of them was an event. Of what is not (another format, tombstones) nobody knows a time, so who sends nothing else is as silent as who sends nothing.
+            now_ms: the clock.
+        """
+        told = {source for source, events in decoded.items() if events}
+        self._mute = (self._mute | decoded.keys()) - told
+        if told:
+            self.hear(sorted(told), now_ms)
 
     def begin(self, batch: int, greatest_times: Mapping[int, int], now_ms: int, at_ms: int) -> Incoming:
         """A batch begins: who is silent in it is decided.
@@ -172,8 +185,8 @@ class Inflow:
         return None if records is None else {**dict.fromkeys(self._settings.streams, 0), **records}
 
     def _listen(self, batch: int, now_ms: int) -> None:
-        """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""
-        speaking = self.sources.those_of(self._speakers(batch) or ())
+        """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run. Who sent no event lately is not known to speak before one is there."""
+        speaking = [source for source in self.sources.those_of(self._speakers(batch) or ()) if source not in self._mute]
         self._idle.assign(self.sources.with_streams(speaking), now_ms)
         self._idle.hear(speaking if self._begun else self._idle.sources, now_ms)
         self._begun = True

@@ -2,7 +2,7 @@
 
 A share of the live ones at every batch is no steady state: at ten batches per window and a share of a fifth one in ten would be left. So a drop ratio speaks of the partial matches that the
 query had when it last did not shed (its *reference*; more of them if it has more in spite of shedding): before every batch as many are ended as are there beyond that. This is pSPICE's number of partial matches that fit into the bound
-(specification 3.3), with the curves of `app.control.query_costs`.
+(pSPICE, overload detection), with the curves of `app.control.query_costs`.
 """
 
 from __future__ import annotations

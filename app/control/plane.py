@@ -99,7 +99,7 @@ class ControlPlane:
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
-        self.registry = RegistryWatch(settings.schema_registry, self.metrics, clock)
+        self.registry = RegistryWatch(settings.schema_registry, self.metrics, self._elapsed)
         self.history = History()
         self.pages: Pages = no_pages
         probes = Probes(lambda: clock() / 1000, settings.http.liveness_timeout / 1000)
@@ -285,10 +285,10 @@ class ControlPlane:
         """
         self._running_log.finish(totals)
         self.count_owners(owners)
-        heard = [source.source for source in totals.sources.values() if source.events > 0]
-        if heard:
+        came = {source.source: source.greatest_time is not None for source in totals.sources.values() if source.events > 0}
+        if came:
             with self._lock:
-                self._inflow.hear(heard, self._elapsed())
+                self._inflow.came(came, self._elapsed())
 
     def count_owners(self, owners: int) -> None:
         """So many hold buckets, or could."""

@@ -147,7 +147,7 @@ class Quality:
 
     def reports(self, batch: int, now_ms: int, plans: Mapping[str, Plan]) -> tuple[QualityReport, ...]:
         """For the audit topic: once a minute, of the queries of which something is known."""
-        if now_ms - self._reported_ms < SLOT_MS:
+        if 0 <= now_ms - self._reported_ms < SLOT_MS:
             return ()
         told = {query: known for query in sorted(self._slots.keys() & plans.keys()) if (known := self.told(query))}
         if told:
@@ -160,9 +160,10 @@ class Quality:
         )
 
     def _forget(self, now_ms: int) -> None:
-        for slots in self._slots.values():
-            while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
-                slots.popleft()
+        """What is too old, and what a clock that was set for a while has put into the future."""
+        for query, slots in self._slots.items():
+            if any(not now_ms - PERIOD_MS <= slot.number * SLOT_MS <= now_ms for slot in slots):
+                self._slots[query] = deque(slot for slot in slots if now_ms - PERIOD_MS <= slot.number * SLOT_MS <= now_ms)
 
     def _slot(self, query: str, now_ms: int) -> _Slot:
         slots = self._slots.setdefault(query, deque())

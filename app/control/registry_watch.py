@@ -120,7 +120,7 @@ class RegistryWatch:
     Args:
         settings: of the registry.
         metrics: errors and waiting time are shown there.
-        clock: ms since the epoch.
+        clock: ms, one that only goes on: how long the registry has been away is no matter of the time of day.
 
     Attributes:
         decisions: where they are kept; set when there is a checkpoint.

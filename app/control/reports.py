@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Stage = Literal["ingress", "cep", "egress"]
+Stage = Literal["ingress", "cep"]
 
 ENDS = ("irrelevant", "matched", "shed", "late", "dead")
 """Where an event's way can end; see the module's equation."""

@@ -43,7 +43,7 @@ class BatchTotals:
         samples: by query, what the control sample says (`app.audit.sample.counted`, flat).
         slowest_ns: of the owner that spent most on queries, its processor time by query: a batch is over when its last owner is done.
         judging_ns: of that, what judging took, by query.
-        phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.PHASES`), all attempts together.
+        phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.Phase`), all attempts together.
     """
 
     batch: int

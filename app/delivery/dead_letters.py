@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from app.config.settings import Settings
 from app.delivery.connection import connect, failure
 from app.delivery.originals import Original, OriginalReader
+from app.delivery.record_headers import RecordHeaders, readable_headers
 from app.delivery.security import client_options, consumer_options
 from app.errors import CepError
 
@@ -35,8 +36,6 @@ LARGEST_BYTES = 100_000_000
 RECOVERABLE = ("unreadable", "oversized")
 """Letters without their value whose record may still be where it was."""
 FENCED = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED)  # noqa: SLF001 - so named
-
-RecordHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,7 +94,7 @@ class Letter:
 
 def letter_of(message: Message) -> Letter | None:
     """The letter that a record of the topic is; None for a mark."""
-    headers: RecordHeaders = tuple((str(name), None if content is None else bytes(content)) for name, content in message.headers() or ())
+    headers = readable_headers(message)
     told = {name: (content or b"").decode(errors="replace") for name, content in headers}
     place = LetterPlace(message.partition(), message.offset())
     if MARK in told and REASON_HEADER not in told:
@@ -130,11 +129,11 @@ def _number(told: Mapping[str, str], name: str) -> int:
 
 def mark_of(message: Message) -> LetterPlace | None:
     """The letter that a mark speaks of; None for a letter."""
-    told = dict(message.headers() or ())
+    told = dict(readable_headers(message))
     mark = told.get(MARK)
     if mark is None or REASON_HEADER in told:
         return None
-    return LetterPlace.of(bytes(mark).decode())
+    return LetterPlace.of(mark.decode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Original records, read again by offset: a late event or dead letter is delivered with the key, value, headers and timestamp it came with.
 
-Headers in the hot path triple the ingress' cost (kafka-facts.md, section 3), and bad records are few; so only these are read twice.
+Headers in the hot path triple the ingress' cost, and bad records are few; so only these are read twice.
 Offsets may have gaps (transactions, compaction), so the end of a sweep is what the broker calls the end, never a count.
 """
 
@@ -13,6 +13,7 @@ from time import monotonic
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from app.delivery.kept import KeptClient
+from app.delivery.record_headers import UnreadableHeadersError, headers_of
 
 CLOSE = 500
 """Offsets nearer than this are read in one sweep; a seek costs a round trip (about 1 ms), a record in between 3 µs."""
@@ -31,7 +32,7 @@ class Original:
 
     Attributes:
         found: false when retention or compaction took it meanwhile, or when it could not be read.
-        problem: why it could not be read; empty when it was, and when it is gone.
+        problem: why it, or its headers, could not be read; empty when all was, and when it is gone.
     """
 
     topic: str
@@ -128,9 +129,12 @@ class OriginalReader:
 
 
 def _original(message: Message) -> Original:
-    headers = tuple((name, bytes(value) if value is not None else None) for name, value in message.headers() or ())
     place = (message.topic(), message.partition(), message.offset())
-    return Original(*place, message.timestamp()[1], message.key(), message.value(), headers)
+    try:
+        headers, problem = headers_of(message), ""
+    except UnreadableHeadersError as error:
+        headers, problem = (), str(error)
+    return Original(*place, message.timestamp()[1], message.key(), message.value(), headers, problem=problem)
 
 
 def _runs(offsets: list[int]) -> list[list[int]]:

@@ -7,8 +7,9 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from app.delivery.connection import NOT_ALLOWED
 from app.delivery.originals import NO_MATTER, PASSING
-from app.errors import DependencyError
+from app.errors import AccessRefusedError, DependencyError
 
 ANSWER_S = 30.0
 
@@ -87,5 +88,22 @@ class Positions:
                 raise self._unreachable(error)
         raise DependencyError(f"no answer from the brokers {self._servers}: nothing of {place[0]}, partition {place[1]}, in {ANSWER_S:g} s")
 
+    def require_readable(self, topics: Iterable[str]) -> None:
+        """Reads a record of each topic that has any: who is told the offsets of a topic may not be allowed to read it.
+
+        Raises:
+            AccessRefusedError: one must not be read.
+            DependencyError: a topic does not exist, or no answer.
+        """
+        first: dict[str, tuple[Place, int]] = {}
+        for place, (low, high) in self.bounds(topics).items():
+            if low < high:
+                first.setdefault(place[0], (place, low))
+        for place, low in first.values():
+            self.time_at(place, low)
+
     def _unreachable(self, error: KafkaError) -> DependencyError:
+        if error.code() in NOT_ALLOWED:
+            hint = "grant READ and DESCRIBE on the topic to this user (ops/runbooks/operate.md, Permissions)"
+            return AccessRefusedError(f"the brokers {self._servers} do not let us read: {error.str()}\nhint: {hint}")
         return DependencyError(f"no answer from the brokers {self._servers}: {error.str()}")

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numpy.typing import NDArray
 
 from app.delivery.bounds import bounds
+from app.delivery.record_headers import readable_headers
 from app.errors import DependencyError
 
 AT_ONCE = 20_000
@@ -121,5 +122,5 @@ class Span:
             column([one.partition() for one in messages]),
             column([one.offset() for one in messages]),
             column([one.timestamp()[1] for one in messages]),
-            pa.array([[{"key": key, "value": value} for key, value in one.headers() or ()] for one in messages], HEADERS),
+            pa.array([[{"key": key, "value": value} for key, value in readable_headers(one)] for one in messages], HEADERS),
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from app.delivery.originals import NO_MATTER
+from app.delivery.record_headers import readable_headers
 from app.errors import ConfigurationError
 
 MOST_RECORDS = 200
@@ -173,4 +174,4 @@ def _left(deadline: float) -> float:
 
 def _record(message: Message) -> TailRecord:
     place = message.topic(), message.partition(), message.offset()
-    return TailRecord(*place, message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ()))
+    return TailRecord(*place, message.timestamp()[1], message.key(), message.value(), readable_headers(message))

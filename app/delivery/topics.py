@@ -243,11 +243,13 @@ class TopicAdministrator:
 
     def _have_leaders(self, topics: list[WantedTopic]) -> bool:
         """Whether every partition answers; for a moment after their creation partitions are known but led by nobody."""
-        metadata = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
-        partitions = [TopicPartition(topic.name, number) for topic in topics for number in metadata[topic.name].partitions]
-        if not partitions:
-            return True
         try:
+            metadata = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
+            if any(topic.name not in metadata for topic in topics):
+                return False  # another broker answers now, and has not heard of it
+            partitions = [TopicPartition(topic.name, number) for topic in topics for number in metadata[topic.name].partitions]
+            if not partitions:
+                return True
             for future in self._admin.list_offsets(
                 {each: OffsetSpec.latest() for each in partitions}, request_timeout=_REQUEST_SECONDS
             ).values():

@@ -27,6 +27,8 @@ from shedding.windows import kept_anywhere
 
 LATE = 0.2
 """The end of the recording, on which gSPICE measures its thresholds as well: utilities of events that were not learned from."""
+ENOUGH = 300
+"""Candidates: steps of a third of a percent."""
 _MOST = 200_000
 """Events; a forest takes half a microsecond for each, at every step."""
 
@@ -38,7 +40,7 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch, share: float = 
         model: a dataclass, as all of them are.
         plan: the query.
         batch: in total order.
-        share: of the batch, its end, that is measured on; all of it where the model has not learned from it.
+        share: of the batch, its end, that is measured on, more where that holds few candidates; all of it where the model has not learned from it.
     """
     known: Any = model
     level = METHODS[model.manifest.method].level
@@ -48,8 +50,12 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch, share: float = 
     if level == "events per partial match":
         return model  # speaks of what it is asked about
     count = min(_MOST, max(1, int(len(batch) * share)), len(batch))
-    late = rows_between(batch, len(batch) - count, len(batch))
-    candidate = candidate_items(plan, late) != 0
+    while True:  # candidates may come in bursts, the last of which is long over
+        late = rows_between(batch, len(batch) - count, len(batch))
+        candidate = candidate_items(plan, late) != 0
+        if int(candidate.sum()) >= ENOUGH or count == len(batch):
+            break
+        count = min(len(batch), 2 * count)
     if not candidate.any():
         return model
     stays = protected_events(plan, late)

@@ -21,7 +21,7 @@ from app.evaluation.split import Split, judged_by
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
-from shedding.drift import mean_squared_difference
+from shedding.drift import by_chance, total_variation
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
 
@@ -31,20 +31,22 @@ BY_PARTIAL_MATCHES = ("pspice", "stateful")
 """Shedders of partial matches that compete under `AUTO`. hSPICE counts its work in another way."""
 BETTER, BETTER_BY = 0.01, 0.05
 """A model takes another one's place when it does so much less harm: in composite events as a share of the true ones, and as a share of the other one's harm; the larger counts."""
-KINDS_DRIFT = 0.001
-"""Mean squared difference of the shares of kinds of events (specification 1.2.6): a shift of five points between two of four kinds is a little more."""
+KINDS_DRIFT = 0.05
+"""Share of the candidates that are of another kind than before (total variation). The mean squared difference that pSPICE asks of its transition matrices falls with the number of kinds: of 64 of them half may change places with the other half unseen."""
 VALUES_DRIFT = 0.1
 """Greatest distance of two cumulative distributions of an attribute's values: utilities follow from values."""
-MUCH_MORE = 7.0
-"""Times what is expected by chance of the difference of shares: beyond lies less than one of a hundred (of two kinds, the fewest that there are)."""
+MUCH_MORE = 3.5
+"""Times what is expected by chance of that share: beyond lies less than one of a hundred (of two kinds, the fewest that there are)."""
 DISTANCE_BY_CHANCE = 1.63
 """Times the root of 1/n + 1/m: so far are two samples of one distribution from each other in one of a hundred cases (Kolmogorov and Smirnov)."""
 WORSE = 0.1
 """So much more harm than when it was learned, as a share of the true composite events, says that a model no longer fits, whatever the candidates look like: what becomes of them may have changed."""
 SURELY = 3.0
 """And so many standard deviations of two shares of so many composite events."""
-PARTS = 5
-"""Of what is learned from, one behind the other: what differs between most neighbours always moves."""
+NEWEST = 20_000
+"""So many of the newest events are asked whether a model still fits."""
+PARTS, MOST_PARTS = 5, 10
+"""Of what is learned from, one behind the other, about as long as `NEWEST`: what differs between most neighbours always moves."""
 POINTS = 33
 """Steps by which a distribution is known; between two of them lie 3 % of the candidates."""
 
@@ -278,27 +280,41 @@ class Profile:
         kinds: shares of the kinds of events.
         values: by numeric attribute that the query looks at: values, and which share of the candidates has at most each; the last of them is the share that has the attribute.
         candidates: how many there are; 0 where an earlier version has not noted it.
-        moving: by attribute, how far its distribution is from itself a fifth of the time later (lower median: one step in the middle is no movement): a number that counts up, or a level that wanders, is always another one, which says nothing about a model.
+        moving: by attribute, how far parts of what was learned from are from the whole of it, where it always moves (`_moving`): a number that counts up, or a level that wanders, is always another one, which says nothing about a model.
+        moving_kinds: the same of the kinds: they follow the time of day, or come in bursts.
     """
 
     kinds: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     candidates: int = 0
     moving: Mapping[str, float] = field(default_factory=dict)
+    moving_kinds: float = 0.0
 
     @staticmethod
     def of(plan: Plan, batch: EventBatch) -> Profile:
         """Of events in total order; empty without any candidate."""
         features, candidates = Features.of(plan), candidate_items(plan, batch) != 0
-        kinds = features.kinds(batch)[candidates]
-        counts = np.bincount(kinds[kinds >= 0], minlength=len(features.labels))
-        total = int(candidates.sum())
-        if not total:
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
             return Profile()
-        shares = {label: round(count / total, 6) for label, count in zip(features.labels, counts.tolist(), strict=True)}
-        numbers = features.values(batch)[:, candidates]
+        kinds, numbers = features.kinds(batch)[rows], features.values(batch)[:, rows]
+        parts = np.array_split(np.arange(len(rows)), max(PARTS, min(MOST_PARTS, len(batch) // NEWEST)))
+        chance = 2 * len(parts) / len(rows)
+
+        def shares(own: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+            return np.bincount(own[own >= 0], minlength=len(features.labels)) / max(1, len(own))
+
+        whole, still = shares(kinds), VALUES_DRIFT / 2 + DISTANCE_BY_CHANCE * sqrt(chance)
         values = dict(zip(features.attributes, map(_distribution, numbers), strict=True))
-        return Profile(shares, values, total, dict(zip(features.attributes, map(_moving, numbers), strict=True)))
+        moving = {
+            name: _moving([_distribution(own[part]) for part in parts], values[name], _greatest_distance, still)
+            for name, own in zip(features.attributes, numbers, strict=True)
+        }
+        moving_kinds = _moving(
+            [shares(kinds[part]) for part in parts], whole, total_variation, KINDS_DRIFT / 2 + MUCH_MORE * by_chance(whole, chance)
+        )
+        known = dict(zip(features.labels, np.round(whole, 6).tolist(), strict=True))
+        return Profile(known, values, len(rows), moving, moving_kinds)
 
     def drift_to(self, now: Profile) -> str | None:
         """Why what was learned from these candidates no longer fits others; None where it does, where there are none, or where chance alone would make them so different.
@@ -312,8 +328,7 @@ class Profile:
         chance = 1 / self.candidates + 1 / now.candidates if self.candidates and now.candidates else 0.0
         labels = sorted({*self.kinds, *now.kinds})
         then, current = (np.array([one.kinds.get(label, 0.0) for label in labels]) for one in (self, now))
-        expected = chance * float((then * (1 - then)).mean())
-        if mean_squared_difference(then, current) > KINDS_DRIFT + MUCH_MORE * expected:
+        if total_variation(then, current) > KINDS_DRIFT + MUCH_MORE * by_chance(then, chance) + self.moving_kinds:
             most = labels[int(np.abs(then - current).argmax())]
             return f"kinds of events have other shares: {most} {self.kinds.get(most, 0.0):.1%} → {now.kinds.get(most, 0.0):.1%}"
         for name, known in self.values.items():
@@ -323,14 +338,17 @@ class Profile:
         return None
 
 
-def _moving(values: NDArray[np.float64]) -> float:
-    """See `Profile.moving`; float64 (candidates,) in the order of the stream.
+def _moving(parts: Sequence[Any], whole: Any, distance: Callable[[Any, Any], float], still: float) -> float:
+    """How far neighbouring parts are from each other (lower median: one step in the middle is no movement); where that is more than ``still``, how far parts are from the whole, if that is more.
 
-    >>> _moving(np.arange(1000.0)), _moving(np.tile(np.arange(10.0), 100)), _moving(np.repeat([1.0, 2.0], 500))
-    (1.0, 0.0, 0.0)
+    A part is what will be compared with the whole, so what is always on its way is allowed as much. What counts up is never again what it was.
+
+    >>> whole, to_and_fro, step = np.array([0.5, 0.5]), np.array([[1, 0], [0, 1], [1, 0]]), np.array([[1, 0], [1, 0], [0, 1]])
+    >>> _moving(to_and_fro, whole, total_variation, 0.1), _moving(step, whole, total_variation, 0.1)
+    (1.0, 0.0)
     """
-    parts = [_distribution(part) for part in np.array_split(values, PARTS)]
-    return float(np.quantile([_greatest_distance(*pair) for pair in pairwise(parts)], 0.5, method="lower"))
+    between = float(np.quantile([distance(*pair) for pair in pairwise(parts)], 0.5, method="lower"))
+    return round(between if between <= still else max(between, *(distance(part, whole) for part in parts)), 6)
 
 
 def _distribution(values: NDArray[np.float64]) -> list[tuple[float, float]]:

@@ -76,4 +76,4 @@ class Describing:
         told, ends = told_of(engine, live, self.questions), 2 * self.attributes
         since = np.full((self.negated, len(live)), np.nan) if since is None else since
         values = np.concatenate([told[:ends], since, self.comparisons.slack(told[ends:])])
-        return replace(known, last_type=live.item.astype(np.int32), last_position=np.zeros(len(live), np.int32), values=values)
+        return replace(known, last_type=live.item.astype(np.int32), values=values)

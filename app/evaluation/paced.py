@@ -4,7 +4,7 @@ Nothing is sent: an event arrives at its place in the stream divided by the rate
 events in small batches, always of the same size (some milliseconds of its work): it waits until a batch is whole, and an event is done when its batch is. Unlike virtual
 time (`app.evaluation.virtual_time`) nothing here is the same every time; figures of the two are never mixed.
 
-**Source:** specification 7.3, item 1 (b); how much is shed: `shedding.overload`.
+How much is shed: `shedding.overload`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The work for an event grows with the partial matches that it is held against: ``cost_s + match_cost_s * partial matches``.
 
-**Source:** pSPICE (Slo, Bhowmik, Rothermel, IEEE BigData 2019), sections III and IV; specification 3.1 to 3.4.
+**Source:** pSPICE (Slo, Bhowmik, Rothermel, IEEE BigData 2019), sections III and IV.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ def not_run(plan: Plan, shedder: str) -> str | None:
         return f"the shedder {shedder} keeps whole chains; {why}"
     if method.level == "events per window" and (why := _without_time(plan)):
         return f"the shedder {shedder} goes by positions in windows of time; {why}"
+    if method.level == "partial matches" and plan.runs is not None and plan.runs.window is not None:
+        return f"the shedder {shedder} asks how much of a window is left to a partial match, which nobody can say of `window:`"
     if shedder == "hspice" and (why := _without_pairs(plan)):
         return f"the shedder hspice hides events from single partial matches; {why}"
     return None

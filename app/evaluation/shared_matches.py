@@ -1,6 +1,6 @@
 """Several queries in one operator, whose partial matches are dropped together: which query's cost more is for the shedder to know.
 
-**Source:** pSPICE, figure 7 and its text; specification 3.6, E-c.
+**Source:** pSPICE, figure 7 and its text, E-c.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ fastavro checks the schemas; here they become leaves: one per attribute, with th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -42,6 +43,8 @@ TIME_SCALES: Mapping[str, tuple[int, int]] = {
     **{f"{local}timestamp-nanos": (1, 1_000_000) for local in ("", "local-")},
 }
 """Logical type → (multiplier, divisor) to milliseconds."""
+GREATEST_SCALE = 1000
+"""Of a decimal. Ten to the power of the scale is reckoned per record: with a scale of two thousand millions it would never end."""
 
 Node = str | dict[str, Any] | list[Any]
 Path = tuple[str | int, ...]
@@ -81,11 +84,27 @@ def parse_schema(schema: str | Node, references: Iterable[str | Node] = ()) -> A
     >>> parse_schema('{"type": "record", "name": "a.B", "fields": [{"name": "x", "type": "int"}]}').records()[0]["name"]
     'a.B'
     """
+    return _parsed(schema, references, fastavro.parse_schema)
+
+
+def parse_writer_schema(schema: str | Node, references: Iterable[str | Node] = ()) -> AvroSchema:
+    """As `parse_schema`, for what records were written with: its defaults are never used, so wrong ones do no harm.
+
+    Raises:
+        SchemaError: it is no schema.
+
+    >>> parse_writer_schema({"type": "record", "name": "B", "fields": [{"name": "x", "type": "int", "default": None}]}).records()[0]["name"]
+    'B'
+    """
+    return _parsed(schema, references, partial(fastavro.parse_schema, _ignore_default_error=True))
+
+
+def _parsed(schema: str | Node, references: Iterable[str | Node], parse: Callable[..., Any]) -> AvroSchema:
     names: dict[str, dict[str, Any]] = {}
     try:
         for reference in references:
-            fastavro.parse_schema(_unwrapped(_loaded(reference)), named_schemas=names, _force=True)
-        root = fastavro.parse_schema(_unwrapped(_loaded(schema)), named_schemas=names, _force=True)
+            parse(_unwrapped(_loaded(reference)), named_schemas=names, _force=True)
+        root = parse(_unwrapped(_loaded(schema)), named_schemas=names, _force=True)
     except SchemaError:
         raise
     except Exception as error:
@@ -117,7 +136,16 @@ def _unwrapped(node: Any) -> Any:
         if inside in plain:
             plain[inside] = _unwrapped(plain[inside])
     if isinstance(plain.get("fields"), list):
-        plain["fields"] = [{**entry, "type": _unwrapped(entry["type"])} for entry in plain["fields"]]
+        plain["fields"] = [_unwrapped_field(entry) for entry in plain["fields"]]
+    return plain
+
+
+def _unwrapped_field(entry: dict[str, Any]) -> dict[str, Any]:
+    """Also with ``"default": 0`` of ``{"type": "double"}`` as the float that fastavro wants there; Java takes either."""
+    plain = {**entry, "type": _unwrapped(entry["type"])}
+    kind, default = plain["type"], plain.get("default")
+    if isinstance(kind, dict) and kind.get("type") in ("float", "double") and isinstance(default, int) and not isinstance(default, bool):
+        plain["default"] = float(default)
     return plain
 
 
@@ -204,13 +232,21 @@ def type_name(node: Node) -> str:
 
 
 def logical_type(node: Node) -> str:
-    """The logical type, or an empty text."""
-    return str(node.get("logicalType") or "") if isinstance(node, dict) else ""
+    """The logical type, or an empty text. A decimal with an impossible scale is none: Avro ignores a logical type that is invalid."""
+    if not isinstance(node, dict):
+        return ""
+    name, scale = str(node.get("logicalType") or ""), node.get("scale", 0)
+    possible = isinstance(scale, int) and not isinstance(scale, bool) and 0 <= scale <= GREATEST_SCALE
+    return name if name != "decimal" or possible else ""
 
 
-def scale_of(node: Node | None) -> int:
-    """Of a decimal: its value is the stored number over ten to the power of this. The writer's counts: registries let it change, and what was stored does not change with it."""
-    return int(node.get("scale", 0)) if isinstance(node, dict) else 0
+def scale_of(writer: Node | None, reader: Node | None) -> int:
+    """Of a decimal: its value is the stored number over ten to the power of this.
+
+    The writer's counts, if it has one: registries let it change, and what was stored does not change with it.
+    """
+    decimals = (node for node in (writer, reader) if isinstance(node, dict) and logical_type(node) == "decimal")
+    return next((int(node.get("scale", 0)) for node in decimals), 0)
 
 
 def stream_records(definition: StreamDefinition, schemas: Sequence[AvroSchema]) -> StreamRecords:

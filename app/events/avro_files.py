@@ -10,7 +10,7 @@ import bz2
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from app.events.kernels import Cells, Code, Records, decode_records
 from app.events.learnt import Learnt, Piece
 from app.events.program import TIME_COLUMN, TYPE_COLUMN, Layout, Program, TooGeneralError, compile_program, layout_of
 from app.events.reading import Reading
-from app.events.row_files import FileFormat, avro_rows
+from app.events.row_files import FileFormat, Outcome, avro_rows
 from app.events.types import Kind
 
 MAGIC = b"Obj\x01"
@@ -56,10 +56,18 @@ def avro_pieces(reading: Reading) -> Iterator[Piece]:
         # nothing was handed on before the first block is decoded; later ones go by rows from where they stand
         yield from _decoded(reading)
     except OddContainerError:
-        skipped = reading.lines
         with reading.file.stream() as stream:
-            outcomes = avro_rows(stream, reading.format)
-            yield from reading.of_rows(one for one in outcomes if (one[0] if isinstance(one, tuple) else one.line) >= skipped)
+            yield from reading.of_rows(_behind(reading, avro_rows(stream, reading.format)))
+
+
+def _behind(reading: Reading, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Those that were not read yet, counted: the next file's lines go on behind them."""
+    read = reading.lines
+    for outcome in outcomes:
+        line = outcome[0] if isinstance(outcome, tuple) else outcome.line
+        if line >= read:
+            reading.lines = line + 1
+            yield outcome
 
 
 def _decoded(reading: Reading) -> Iterator[Piece]:

@@ -110,12 +110,15 @@ def csv_rows(data: bytes, textual: frozenset[str]) -> Iterator[tuple[int, dict[s
         return
     rows: list[list[str]] = []
     lines: list[int] = []
-    for cells in reader:
-        if len(cells) == len(header):
-            rows.append(cells)
-            lines.append(reader.line_num - 1)
-        elif cells:
-            yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
+    try:
+        for cells in reader:
+            if len(cells) == len(header):
+                rows.append(cells)
+                lines.append(reader.line_num - 1)
+            elif cells:
+                yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
+    except csv.Error as error:  # quotes that nobody closes make a cell of all that is left
+        yield max(0, reader.line_num - 1), str(error)
     columns = [_values(cells, text=name in textual) for name, cells in zip(header, zip(*rows, strict=True), strict=False)]
     del rows
     for line, values in zip(lines, zip(*columns, strict=True), strict=True):
@@ -216,12 +219,14 @@ def _texts(reading: Reading) -> frozenset[str]:
 
 
 def _ask_again(kinds: Mapping[str, Kind], reading: Reading) -> None:
-    """Has the files read again where cells of several blocks are only text together.
+    """Has the files read again where cells of several blocks are only text together. Who is text already and still does not fit (another format's numbers) is left to the rows, which say so.
 
     Raises:
         RereadError: they are.
     """
     before = {name: kind for name, kind in reading.learnt.kinds.items() if name in kinds and name not in reading.learnt.given}
-    wrong = [name for name, kind in before.items() if kinds[name] is not kind and {kinds[name], kind} != NUMBERS]
+    wrong = [
+        name for name, kind in before.items() if kinds[name] is not kind and {kinds[name], kind} != NUMBERS and name not in reading.textual
+    ]
     if wrong:
         raise RereadError(wrong)

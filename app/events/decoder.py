@@ -24,6 +24,10 @@ from app.events.program import TIME_COLUMN, TYPE_COLUMN, Layout, Program, TooGen
 from app.events.types import Kind, StreamSchema
 from app.events.wire import GUID_BASE, Framed, framed
 
+FEW_SCHEMAS = 16
+"""Of a batch: so many are looked for one by one, which takes less than to sort the rows."""
+TOO_DEEP = "it is nested too deeply"
+
 
 class SchemaSource(Protocol):
     """Where writers' schemas come from: the registry, or a dictionary in tests."""
@@ -168,23 +172,38 @@ class BatchDecoder:
         if known is None:
             try:
                 writer = self._source.schema(key)
-                if writer is None:
-                    return None
-                known = self._compile(writer)
             except SchemaError as error:
                 known = _Compiled(problem=str(error))
             except RecursionError:
-                known = _Compiled(problem="it is nested too deeply")
+                known = _Compiled(problem=TOO_DEEP)
+            else:
+                if writer is None:
+                    return None
+                known = self._compile(writer)
             self._compiled[key] = known
         return known
 
     def _compile(self, writer: AvroSchema) -> _Compiled:
-        check_bounds(writer)
-        general = general_reader(writer, self._records, self._layout)
+        """Whatever is odd about the schema is its problem, not the batch's."""
         try:
-            return _Compiled(compile_program(writer, self._records, self._layout), general)
+            check_bounds(writer)
+            general = general_reader(writer, self._records, self._layout)
+            return _Compiled(self._program(writer), general)
+        except SchemaError as error:
+            return _Compiled(problem=str(error))
+        except RecursionError:
+            return _Compiled(problem=TOO_DEEP)
+        except MemoryError:
+            raise  # the machine's problem, which passes
+        except Exception as error:  # noqa: BLE001
+            # fastavro checks little: sizes, symbols and aliases can be of any JSON type
+            return _Compiled(problem=f"it cannot be read: {type(error).__name__}: {error}")
+
+    def _program(self, writer: AvroSchema) -> Program | None:
+        try:
+            return compile_program(writer, self._records, self._layout)
         except TooGeneralError:
-            return _Compiled(None, general)
+            return None
 
     @staticmethod
     def _run(program: Program, work: _Work, rows: NDArray[np.int64]) -> None:
@@ -249,4 +268,8 @@ def _groups(frame: Framed) -> list[tuple[int, NDArray[np.int64]]]:
             return [(first, np.arange(len(frame.ids)))]
     good = np.flatnonzero(frame.failures == 0)
     ids = frame.ids[good]
-    return [(int(schema_id), good[ids == schema_id]) for schema_id in np.unique(ids)]
+    distinct = np.unique(ids).tolist()
+    if len(distinct) <= FEW_SCHEMAS:
+        return [(schema_id, good[ids == schema_id]) for schema_id in distinct]
+    order = np.argsort(ids, kind="stable")
+    return list(zip(distinct, np.split(good[order], np.flatnonzero(np.diff(ids[order])) + 1), strict=True))

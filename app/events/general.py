@@ -24,17 +24,18 @@ from app.events.avro import (
     SchemaError,
     StreamRecords,
     logical_type,
-    parse_schema,
+    parse_writer_schema,
     scale_of,
     type_name,
     without_null,
 )
 from app.events.batch import ABSENT, NULL
-from app.events.bounds import is_recursive
+from app.events.bounds import is_blind, is_recursive
 from app.events.failures import Failure
 from app.events.interning import Interner
 from app.events.kernels import Cells, Records
 from app.events.program import TYPE_COLUMN, Layout, record_type_of
+from app.events.promotions import is_same
 from app.events.rows import converted, element
 from app.events.types import Kind
 
@@ -47,7 +48,7 @@ class _Branch:
     reader: Node
     record: RecordType
     columns: Mapping[int, tuple[tuple[str | int, ...], Kind, Node | None, Node | None]]
-    """Column → path, kind, writer's type as far as it is found under the same name, reader's type."""
+    """Column → path, kind, writer's type as far as it is found, reader's type."""
     absent: tuple[int, ...]
 
 
@@ -61,6 +62,8 @@ class GeneralReader:
     layout: Layout
     recursive: bool
     """Whether records may hold themselves; see `app.events.bounds`."""
+    blind: bool
+    """Whether the end of a record may be missed for long; see there."""
     details: dict[int, str] = field(default_factory=dict)
 
     def decode(self, records: Records, cells: Cells, interner: Interner) -> dict[int, str]:
@@ -95,7 +98,7 @@ class GeneralReader:
         return details
 
     def _decode_one(self, payload: bytes, row: int, cells: Cells, texts: dict[int, tuple[list[int], list[bytes]]]) -> None:
-        source = io.BytesIO(payload)
+        source = _WatchedBytes(payload) if self.blind else io.BytesIO(payload)
         branch = self.branches[self._branch(source)]
         if branch is None:
             raise _FailedError(Failure.BRANCH_UNREADABLE)
@@ -134,6 +137,16 @@ class GeneralReader:
         return branch
 
 
+class _WatchedBytes(io.BytesIO):
+    """Says where it ends, for half the speed."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        if size is not None and len(found) < size:
+            raise EOFError
+        return found
+
+
 class _FailedError(Exception):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -157,13 +170,13 @@ def general_reader(writer: AvroSchema, records: StreamRecords, layout: Layout) -
             branches.append(None)
     if problem is not None and not any(branches):
         raise problem
-    return GeneralReader(branches, isinstance(root, list), layout, is_recursive(writer))
+    return GeneralReader(branches, isinstance(root, list), layout, is_recursive(writer), is_blind(writer))
 
 
 def _branch(writer: AvroSchema, node: Node, records: StreamRecords, layout: Layout) -> _Branch:
     record = record_type_of(node, records)
     columns = {
-        column: (path, layout.kind(column), _node_at(writer, node, path), _node_at(record.schema, record.record, path))
+        column: (path, layout.kind(column), _written_at(writer, node, record, path), _node_at(record.schema, record.record, path))
         for path, column in layout.paths(record).items()
     }
     absent = tuple(set(range(2, layout.count)) - set(columns))
@@ -176,7 +189,7 @@ def plain_schema(schema: AvroSchema, node: Node) -> Node:
     fastavro goes by the writer's logical types alone, rounds decimals to their declared precision, refuses texts that are no UUID, and times of day become objects.
     """
     spelt = _spelt(schema, node, set())
-    return parse_schema(spelt).root
+    return parse_writer_schema(spelt).root  # a reader's defaults were checked when it was first parsed
 
 
 def _spelt(schema: AvroSchema, node: Node, seen: set[str]) -> Node:
@@ -204,15 +217,42 @@ def _spelt(schema: AvroSchema, node: Node, seen: set[str]) -> Node:
 def _node_at(schema: AvroSchema, node: Node, path: Sequence[str | int]) -> Node | None:
     """The type at a path, without null; None where there is none."""
     for step in path:
-        node, _ = without_null(schema, node)
-        if not isinstance(node, dict):
+        below = _below(without_null(schema, node)[0], step)
+        if below is None:
             return None
-        inside = {"array": "items", "map": "values"}.get(type_name(node))
-        known = node.get(inside) if inside else next((entry["type"] for entry in node.get("fields", ()) if entry["name"] == step), None)
-        if known is None:
-            return None
-        node = known
+        node = below
     return without_null(schema, node)[0]
+
+
+def _below(node: Node, step: str | int | None) -> Node | None:
+    """The type of a field, or of the elements."""
+    if not isinstance(node, dict):
+        return None
+    inside = {"array": "items", "map": "values"}.get(type_name(node))
+    return node.get(inside) if inside else next((entry["type"] for entry in node.get("fields", ()) if entry["name"] == step), None)
+
+
+def _written_at(writer: AvroSchema, node: Node, record: RecordType, path: Sequence[str | int]) -> Node | None:
+    """The writer's type at a path, which has the reader's names; None where there is none. Aliases count as they do in a program."""
+    reader: Node = record.record
+    for step in path:
+        node, reader = without_null(writer, node)[0], without_null(record.schema, reader)[0]
+        if isinstance(node, list):
+            node = next((branch for branch in node if is_same(branch, reader)), node)
+        if type_name(node) != type_name(reader):
+            return None
+        below, known = _below(node, _written_name(node, reader, step) if type_name(node) == "record" else step), _below(reader, step)
+        if below is None or known is None:
+            return None
+        node, reader = below, known
+    return without_null(writer, node)[0]
+
+
+def _written_name(node: Any, reader: Any, name: str | int) -> str | None:
+    """What the writer's record calls a field of the reader's: a name counts before an alias, and of several the first is read."""
+    readers = {alias: entry["name"] for entry in reader["fields"] for alias in entry.get("aliases", ())}
+    readers |= {entry["name"]: entry["name"] for entry in reader["fields"]}
+    return next((entry["name"] for entry in node["fields"] if readers.get(entry["name"]) == name), None)
 
 
 def _plain(value: Any, kind: Kind, written: Node | None, read: Node | None) -> Any:
@@ -222,8 +262,7 @@ def _plain(value: Any, kind: Kind, written: Node | None, read: Node | None) -> A
         value = value.encode("latin-1")
     if isinstance(value, bytes):
         if kind is Kind.FLOAT:
-            scale = scale_of(written if written is not None and logical_type(written) == "decimal" else read)
-            return int.from_bytes(value, "big", signed=True) / 10**scale
+            return int.from_bytes(value, "big", signed=True) / 10 ** scale_of(written, read)
         if read is not None and logical_type(read) == "uuid":
             return str(UUID(bytes=value))
     if kind is Kind.TIME and isinstance(value, int):

@@ -81,7 +81,9 @@ class LineReader:
                     # rare, and never twice for the same keys: begin anew with more room
                     return self._scan(data)
             elif status == kernel.NO_ROOM:
-                interner.grow(min(len(data) - int(state[kernel.AT]), GROWTH))
+                at = int(state[kernel.AT])
+                # at least the line, whose texts may be longer than what is usual
+                interner.grow(max(data.index(b"\n", at) + 1 - at, min(len(data) - at, GROWTH)))
             else:
                 scanned.rows = int(state[kernel.ROW])
                 stuck = status == kernel.HARD_FULL and not state[kernel.HARD]

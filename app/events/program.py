@@ -36,6 +36,9 @@ TIME_COLUMN, TYPE_COLUMN = 0, 1
 """Columns that every stream has; its attributes follow."""
 MAX_NESTING = 8
 """Arrays within arrays that the kernel has counters for."""
+MOST_STEPS = 100_000
+"""Of compiling, each an instruction, a value or a symbol; real schemas have thousands. Every occurrence of a record is written out, and
+thirty records, each with two of the one before, would be a thousand million."""
 MAX_SCALE = 22
 """10**22 is the greatest power of ten that a float64 holds exactly."""
 
@@ -146,6 +149,7 @@ class _Compiler:
     symbols: list[bytes] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
     nesting: int = 0
+    steps: int = 0
 
     def program(self) -> Program:
         offsets = np.zeros(len(self.symbols) + 1, dtype=np.int64)
@@ -153,7 +157,13 @@ class _Compiler:
         code = np.array(self.code, dtype=np.int64).reshape(-1, 5)
         return Program(code, np.array(self.jumps, dtype=np.int64), np.frombuffer(b"".join(self.symbols), dtype=np.uint8), offsets)
 
+    def spend(self, steps: int = 1) -> None:
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise TooGeneralError
+
     def emit(self, op: Op, column: int = -1, a: int = 0, b: int = 0, c: int = 0) -> int:
+        self.spend()
         self.code.append([int(op), column, a, b, c])
         return len(self.code) - 1
 
@@ -189,12 +199,13 @@ class _Compiler:
         self.emit(Op.UNION, -1, len(branches), base)
         ends = []
         for k, branch in enumerate(branches):
-            mark = len(self.code)
+            mark, inside, nesting = len(self.code), len(self.inside), self.nesting
             self.jumps[base + k] = mark
             try:
                 compiled(branch)
             except SchemaError:
-                del self.code[mark:]
+                del self.code[mark:], self.inside[inside:]
+                self.nesting = nesting
                 self.emit(Op.FAIL, -1, Failure.BRANCH_UNREADABLE)
             ends.append(self.emit(Op.JUMP))
         for end in ends:
@@ -202,6 +213,7 @@ class _Compiler:
 
     def value(self, writer: Node, reader: Node | None, path: Path) -> None:
         """Any type. Without a reader it is skipped."""
+        self.spend()
         writer = self.writer.resolved(writer)
         if isinstance(writer, list):
             branches = [self.writer.resolved(branch) for branch in writer]
@@ -300,7 +312,7 @@ class _Compiler:
         elif kind is Kind.FLOAT:
             if logical_type(reader) == "decimal":
                 unscaled = int.from_bytes(str(value).encode("latin-1"), "big", signed=True)
-                value = unscaled / 10 ** int(reader.get("scale", 0))  # type: ignore[union-attr]
+                value = unscaled / 10 ** scale_of(None, reader)
             self.emit(Op.CONSTANT, column, int(np.float64(value).view(np.int64)))
         else:
             multiplier, divisor = TIME_SCALES.get(logical_type(reader), (1, 1)) if kind is Kind.TIME else (1, 1)
@@ -350,7 +362,7 @@ class _Compiler:
     def _bytes(self, name: str, writer: Any, reader: Any, column: int, kind: Kind | None) -> None:
         size = int(writer["size"]) if name == "fixed" else -1
         if kind is Kind.FLOAT:
-            scale = scale_of(writer if logical_type(writer) == "decimal" else reader)
+            scale = scale_of(writer, reader)
             power = int(np.float64(10.0**scale).view(np.int64)) if scale <= MAX_SCALE else 0
             self.emit(Op.DECIMAL, column, size, power, int(scale <= MAX_SCALE))
             return
@@ -363,6 +375,7 @@ class _Compiler:
             self.emit(Op.TEXT, column, dictionary, int(kind is Kind.STRING))
 
     def _enum(self, writer: Any, reader: Any, column: int, dictionary: int) -> None:
+        self.spend(len(writer["symbols"]))
         base = len(self.jumps)
         known = None if reader is None else set(reader["symbols"])
         for text in writer["symbols"]:

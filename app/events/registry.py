@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, Schema
 from app.config.secret_files import Mark, files_in, mark_of, reference, resolved, secret_file
 from app.config.settings import SchemaRegistry
 from app.errors import AccessRefusedError, DependencyError
-from app.events.avro import AvroSchema, SchemaError, parse_schema
+from app.events.avro import AvroSchema, SchemaError, parse_schema, parse_writer_schema
 
 Answer = TypeVar("Answer")
 
@@ -128,7 +128,7 @@ class Registry:
         if found is None:
             self._remember_unknown(key)
             return None
-        parsed = self._parsed(found)
+        parsed = self._parsed(found, parse_writer_schema)
         self._known[key] = parsed
         self._unknown.pop(key, None)
         return parsed
@@ -156,7 +156,7 @@ class Registry:
         found = self._asked(lambda client: client.get_latest_version(subject))
         if found is None:
             return None
-        return Registered(found.schema_id, found.version, found.schema.schema_str, self._parsed(found.schema), found.guid)
+        return Registered(found.schema_id, found.version, found.schema.schema_str, self._parsed(found.schema, parse_schema), found.guid)
 
     def register(self, subject: str, text: str) -> int:
         """Registers a schema (again, if it is known: nothing happens) and returns its id.
@@ -208,12 +208,12 @@ class Registry:
             self._client, self._mark = SchemaRegistryClient.new_client(settings), mark
         return self._client
 
-    def _parsed(self, schema: Schema) -> AvroSchema:
+    def _parsed(self, schema: Schema, parse: Callable[[str, list[str]], AvroSchema]) -> AvroSchema:
         """A registered schema with all that it refers to."""
         kind = schema.schema_type or "AVRO"
         if kind != "AVRO":
             raise SchemaError(f"the registered schema is {kind}, not Avro")
-        return parse_schema(schema.schema_str, self._references(schema, {}))
+        return parse(schema.schema_str, self._references(schema, {}))
 
     def _references(self, schema: Schema, gathered: dict[tuple[str, int], str]) -> list[str]:
         """Texts of the schemas referred to, those without needs of their own first."""

@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from numpy.typing import NDArray
 
-from app.errors import DependencyError
+from app.errors import ConfigurationError, DependencyError, Finding
 from app.events.batch import PRESENT, EventBatch
 from app.local.generators.avro_records import avro_records, records_of_type
 from app.local.generators.stream import slices
@@ -26,6 +26,7 @@ ACKNOWLEDGED_S = 60
 TICK_SECONDS = 0.005
 """Longest nap while records fall due: at 100,000 events/s they leave in groups of 500."""
 _FULL_QUEUE_SECONDS = 0.05
+_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - so named
 _LIBRARY_SETTINGS = {
     "enable.idempotence": True,  # order per key survives repeated requests
     "compression.type": "lz4",
@@ -116,13 +117,16 @@ class Sender:
         """The number of partitions of the topic.
 
         Raises:
-            DependencyError: no broker, or no such topic.
+            ConfigurationError: there is no such topic.
+            DependencyError: no broker.
         """
         try:
             topic = self._producer.list_topics(self._outlet.topic, timeout=15).topics[self._outlet.topic]
         except KafkaException as error:
             raise DependencyError(f"no answer from the broker: {error.args[0].str()}") from error
         if topic.error is not None:
+            if topic.error.code() in _NO_TOPIC:
+                raise ConfigurationError([Finding(f"there is no topic {self._outlet.topic}", hint="cep topics apply makes topics")])
             raise DependencyError(f"topic {self._outlet.topic}: {topic.error.str()}")
         self._started = time.monotonic()
         return len(topic.partitions)

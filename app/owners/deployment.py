@@ -25,7 +25,7 @@ from app.owners.query_texts import QueryFile, QueryTexts, StreamTexts, plan_name
 from app.query.plan import Catalog, Draining, Plan
 from app.storage.frames import read_frame, write_frame
 from app.storage.open import open_store
-from app.storage.store import Store
+from app.storage.store import MissingError, Store
 from shedding.interface import Model
 
 log = get_logger(__name__)
@@ -296,12 +296,21 @@ def store_deployment(checkpoint: str, deployment: Deployment) -> str:
     """
     store = open_store(checkpoint)
     for model in deployment.models:
-        if model is not None:
+        if model is not None and not _is_whole(store, f"{MODELS}/{model.digest}"):  # others name it: an upload that fails must not cost it
             write_frame(store, f"{MODELS}/{model.digest}", MODEL_KIND, 1, [model.content])
     data = deployment.to_json()
     fingerprint = _fingerprint(data)
     write_frame(store, f"{FOLDER}/{fingerprint}", KIND, FORMAT, [data])
     return fingerprint
+
+
+def _is_whole(store: Store, name: str) -> bool:
+    """Whether a model is stored, as it was written."""
+    try:
+        _read(store, name, MODEL_KIND, {1})
+    except (MissingError, SnapshotError):
+        return False
+    return True
 
 
 @lru_cache(maxsize=8)

@@ -98,8 +98,15 @@ class Owners:
         dead, self._given_up = [owner for owner in self._given_up if owner not in self._wires], []
         return dead
 
-    def give_up(self, owner: OwnerId) -> None:
-        """Speaks no more with an owner."""
+    def give_up(self, owner: OwnerId, *, leave_alone: bool = False) -> None:
+        """Speaks no more with an owner.
+
+        Args:
+            owner: who.
+            leave_alone: for a while, too, where there are others: it answers us, and cannot be reached by those that have something for it.
+        """
+        if leave_alone:
+            self._silent[owner.host, owner.port] = time.monotonic() + LEFT_ALONE_S
         wire = self._wires.pop(owner, None)
         if wire is not None:
             wire.close()

@@ -28,9 +28,9 @@ from app.delivery.dead_letters import (
     TEXT_HEADER,
     TIMESTAMP_HEADER,
     TOPIC_HEADER,
-    RecordHeaders,
 )
 from app.delivery.originals import Original
+from app.delivery.record_headers import RecordHeaders
 from app.owners.deployment import OutputTopic
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -192,6 +192,8 @@ def _origin(original: Original) -> Headers:
 
 
 def _missing(original: Original) -> Headers:
+    if original.found and original.problem:
+        return ((ORIGINALS_HEADER, b"without headers"), (PROBLEM_HEADER, original.problem.encode()[:LONGEST_TEXT]))
     if original.found:
         return ()
     if not original.problem:

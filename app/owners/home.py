@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
@@ -20,6 +20,7 @@ import pyarrow as pa
 from app.bucket.bucket import Bucket
 from app.control.totals import head_of, joined, pack_report, with_fields
 from app.errors import CepError, SnapshotError
+from app.observe.logs import get_logger
 from app.owners.arrivals import Arrivals
 from app.owners.blocks import Known
 from app.owners.chains import chains_of
@@ -37,6 +38,7 @@ from app.owners.spent import Spent
 from app.owners.state_log import Generation, StateLog, state_log
 from app.owners.tuple_memory import tuple_memory
 from app.storage.open import open_store
+from app.storage.store import StorageError
 
 DELETED_AT_ONCE = 16
 """Files, between two batches: in a bucket each takes three requests."""
@@ -47,8 +49,19 @@ BESIDE = 0.08
 MOST_BESIDE_NS = 40_000_000
 """At once: the next batch's events may be here by then."""
 
+log = get_logger(__name__)
+
 Deliveries = Mapping[int, Mapping[int, Sequence[Payload]]]
 """By task and bucket."""
+
+
+@contextlib.contextmanager
+def _left_for_later() -> Iterator[None]:
+    """What cannot be deleted stays: snapshots, and with them the time that a recovery takes, do not wait for it."""
+    try:
+        yield
+    except StorageError as error:
+        log.warning("files that nobody needs stay in the checkpoint", reason=str(error))
 
 
 class MissingDeliveryError(SnapshotError):
@@ -196,9 +209,11 @@ class Home:
                     held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.written.known.total
                 held.known = (held.known[1], safe.written.known)
                 held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
-                held.log.prune(committed, KEPT_BATCHES, at_once=0)
+                with _left_for_later():
+                    held.log.prune(committed, KEPT_BATCHES, at_once=0)
         most = DELETED_AT_ONCE + 2 * len(self.held)  # a batch leaves an entry in each of them
-        any(held.log.prune_more(most) for held in self.held.values())  # of one of them: nobody's batch shall wait
+        with _left_for_later():
+            any(held.log.prune_more(most) for held in self.held.values())  # of one of them: nobody's batch shall wait
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
         if due and not self._snapshots.busy:
             self._begin_snapshot(max(due)[1])

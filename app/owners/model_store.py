@@ -185,10 +185,21 @@ class ModelStore:
         self._store.delete(name for one in old for name in (one.file, _name(one.query, f"{one.version}.json")))
         return kept
 
-    def choose(self, query: str, choice: Choice) -> None:
-        """From the next deployment on this is in use."""
+    def choose(self, query: str, choice: Choice, instead_of: Choice | None = None) -> bool:
+        """From the next deployment on this is in use.
+
+        Args:
+            query: whose model.
+            choice: what is to be in use.
+            instead_of: what was chosen when this was decided; None: whatever it was.
+
+        Returns:
+            False where somebody has chosen meanwhile, and nothing is changed.
+        """
         numbers = self._numbers(query)
         number = 1 + max(numbers, default=0)
+        if instead_of is not None and (self._choice(query, number - 1) if numbers else Choice()) != instead_of:
+            return False
         now = self._choice(query, number - 1) if numbers else Choice()
         choice = replace(choice, before=next((one for one in (now.version, now.before) if one not in (NONE, choice.version)), NONE))
         self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
@@ -196,6 +207,7 @@ class ModelStore:
         known = self.chosen(query, choice)
         if known is not None and not known.taken:
             self._record(replace(known, taken=True))
+        return True
 
     def retire(self, known: Collection[str], before_ms: int) -> list[str]:
         """Lets the models of queries go that nobody knows any more, the newest of which is older than that; returns the queries."""

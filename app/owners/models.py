@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import Finding
+from app.evaluation.runnable import not_run
 from app.observe.logs import get_logger
 from app.owners.model_store import Learned, ModelStore
 from app.query.compile import Compilation
@@ -121,6 +122,8 @@ def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str,
                 findings.append(
                     _finding(compiled, plan, f"{path}: a model of {method}", f"write shedder: {method}, or train another model")
                 )
+            elif why := not_run(replace(plan, shedding=replace(plan.shedding, shedder=method)), method):
+                findings.append(_finding(compiled, plan, f"{path}: {why}", "let cep train choose (--shedder auto), or take the file away"))
             models[plan.name] = StoredModel(str(path), sha256(content).hexdigest(), content)
     return models, findings
 

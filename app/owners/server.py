@@ -31,6 +31,9 @@ MOST_STRANGERS = 256
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
 log = get_logger(__name__)
 
+REFUSED_S = 0.5
+"""Behind a connection that could not be taken: the reason is rarely gone at once."""
+
 
 class Owner:
     """All that one owner process has. Safe to use from the threads of all connections."""
@@ -101,8 +104,10 @@ class Owner:
     def _committed(self, message: Message) -> Answer:
         """Between two batches: snapshots are begun, what nobody needs any more is deleted, garbage is collected."""
         with self._working:
-            self._home(message).tend(message.head["batch"])
-            gc.collect()
+            try:
+                self._home(message).tend(message.head["batch"])
+            finally:
+                gc.collect()
         return {}, ()
 
     def _status(self, message: Message) -> Answer:
@@ -146,14 +151,30 @@ def serve(listener: socket.socket, key: WireKey) -> None:
     gc.disable()  # collected between batches, see `Owner._committed`
     owner, strangers = Owner(), Connections(MOST_STRANGERS, PROOF_S)
     while True:
-        connection, _ = listener.accept()
-        number = strangers.enter(connection)
-        if number is None:
-            connection.close()
-        else:
-            threading.Thread(
-                target=_talk, args=(owner, connection, key, partial(strangers.leave, number)), name="connection", daemon=True
-            ).start()
+        try:
+            connection, _ = listener.accept()
+        except OSError as error:  # of a connection that ended while it waited, or of too many files: the batch in work shall not pay for it
+            if listener.fileno() < 0:
+                raise
+            _refuse(error)
+            continue
+        number = None
+        try:
+            number = strangers.enter(connection)
+            if number is not None:
+                known = partial(strangers.leave, number)
+                threading.Thread(target=_talk, args=(owner, connection, key, known), name="connection", daemon=True).start()
+                continue
+        except (OSError, RuntimeError) as error:  # no handle, no thread
+            if number is not None:
+                strangers.leave(number)
+            _refuse(error)
+        connection.close()
+
+
+def _refuse(error: Exception) -> None:
+    log.warning("a connection could not be taken", reason=str(error))
+    time.sleep(REFUSED_S)
 
 
 def _talk(owner: Owner, connection: socket.socket, key: WireKey, known: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -31,15 +31,15 @@ from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
 from app.owners.wire import WireKey
-from app.pipeline.causes import cause, credentials_refused, lies_outside, registry_is_away
+from app.pipeline.causes import cause, credentials_refused, lies_outside, registry_is_away, storage_is_away
 from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
 
-PHASES = ("decide", "wait", "ingress", "match", "add-up")
+Phase = Literal["decide", "wait", "ingress", "match", "add-up"]
 """What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
 OWNERS_CPU = "owners_cpu"
 """Phase of the costs: processor time of all owner processes since their batch before."""
 REFUSED_PAUSE_S = 5.0
-"""Between two attempts when the broker refuses our credentials."""
+"""Between two attempts when the broker refuses our credentials, or storage is away."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
 LOOK_AGAIN_S = 0.5
@@ -243,7 +243,7 @@ class Batches:
                     raise
                 failures.append(cause(told, hint=False))
                 self._plane.count_failed_attempt()
-                self._let_files_arrive(told, len(failures))
+                self._let_it_return(told, len(failures))
                 log.warning("attempt failed", batch_id=batch, attempt=len(failures), **{"error.stack": told})
             except OwnersFailedError as error:
                 self._lose(error.lost)
@@ -252,14 +252,16 @@ class Batches:
                 log.warning("attempt failed", batch_id=batch, attempt=len(failures), reason=str(error))
                 if error.unreachable and len(failures) == self._rules.attempts:
                     raise DependencyError(str(error)) from None
+                if error.unreachable:
+                    self._asked_to_stop.wait(REFUSED_PAUSE_S)
             else:
                 self._tend(batch)
                 return
         raise BatchFailedError(batch, len(failures), failures[-1])
 
-    def _let_files_arrive(self, failure: str, failures: int) -> None:
-        """Credentials that are being exchanged are refused until their files are here, which is no fault of the batch."""
-        if credentials_refused(failure):
+    def _let_it_return(self, failure: str, failures: int) -> None:
+        """Credentials that are being exchanged are refused until their files are here, and storage may be away for a while: no fault of the batch."""
+        if credentials_refused(failure) or storage_is_away(failure):
             if failures == self._rules.attempts:
                 raise DependencyError(cause(failure)) from None
             self._asked_to_stop.wait(REFUSED_PAUSE_S)
@@ -311,7 +313,7 @@ class Batches:
         lost = [owner for owner in self._placement.owners if f"{owner.host}:{owner.port}" in unreached]
         if lost:
             for owner in lost:
-                self._owners.give_up(owner)
+                self._owners.give_up(owner, leave_alone=True)
             raise OwnersFailedError(lost, {})
 
     def _require_closed(self, totals: BatchTotals) -> None:

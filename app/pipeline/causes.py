@@ -57,6 +57,24 @@ def credentials_refused(failure: str) -> bool:
     return _REFUSED in failure
 
 
+def storage_is_away(failure: str) -> bool:
+    """Whether the checkpoint's storage did nothing for a task: not now, perhaps soon.
+
+    >>> storage_is_away("app.storage.store.StorageAwayError: cannot read models/a: timeout"), storage_is_away("MissingError: no file")
+    (True, False)
+    """
+    return "StorageAwayError" in failure
+
+
+def access_refused(failure: str) -> bool:
+    """Whether the broker does not know us, or does not let us do this.
+
+    >>> access_refused("TopicAuthorizationException: Not authorized to access topics: [a]"), access_refused("TimeoutException")
+    (True, False)
+    """
+    return "AuthorizationException" in failure or credentials_refused(failure)
+
+
 def cause(failure: str, *, hint: bool = True) -> str:
     r"""What happened and what to do, from the text of a query's exception.
 

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.durations import format_duration
 from app.config.settings import Settings
+from app.control.batch_log import DIRECTIVE, BatchLog
 from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.kept import KeptProducer
@@ -193,7 +194,10 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
         ConfigurationError: it is in another number of buckets, or records are gone that it has not read.
         DependencyError: the broker does not answer.
     """
-    if fault := fault_of_spark_log(open_store(settings.checkpoint.uri)):
+    store = open_store(settings.checkpoint.uri)
+    for name in OffsetLog(settings.checkpoint.uri).drop_torn(BatchLog(store).latest_batch(DIRECTIVE)):
+        log.warning("an empty entry of Spark's log was dropped: the machine has gone down before it was written", entry=name)
+    if fault := fault_of_spark_log(store):
         raise SnapshotError(
             f"{fault}\nhint: restore it, or begin with another checkpoint.path; cep checkpoint verify says what else is amiss"
         )

@@ -326,7 +326,8 @@ def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
     work.count("late", len(ingested.late))
     if len(ingested.late):
         work.rejected["late"] = work.rejected.get("late", 0) + len(ingested.late)
-    for source, time in ingested.judgement.greatest_times.items():
+    times = ingested.judgement.greatest_times
+    for source, time in ((source, times[source]) for source in ingested.judgement.sources & times.keys()):
         work.greatest[source] = max(time, work.greatest.get(source, time))
     for query, candidates in ingested.candidates.items():
         name = context.deployment.catalog.plans[query].name

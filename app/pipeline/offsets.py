@@ -62,6 +62,26 @@ class OffsetLog:
         for name in self._last_entries() if correction else ():
             self._rewrite(name, correction)
 
+    def drop_torn(self, decided: int | None) -> list[str]:
+        """Deletes the newest entries where a power cut has left nothing of them: a commit, whose batch is then repeated, and the offsets of a batch that had not begun.
+
+        Args:
+            decided: the newest batch that has a directive; its offsets were safe before that.
+
+        Returns:
+            Their names.
+        """
+        dropped = []
+        for folder in ("commits", "offsets"):
+            newest = max(self._numbers(folder), default=-1)
+            name = f"{folder}/{newest}"
+            may_go = folder == "commits" or decided is None or newest > decided
+            if newest >= 0 and may_go and not self._read(name).strip("\0 \n"):
+                self._forget_checksum(name)
+                self._store.delete([f"{SPARK_FOLDER}/{name}"])
+                dropped.append(name)
+        return dropped
+
     def _last_entries(self) -> list[str]:
         """The last entry; where its batch is not committed, that in which it begins behind it."""
         planned = self._numbers("offsets")

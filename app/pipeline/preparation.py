@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from app.owners.model_store import ModelStore
 from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
 from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
-from app.query.compile import Compilation, read_queries
+from app.query.compile import Compilation, elements_in, read_queries
 from app.query.plan import Catalog, Plan
 from app.query.reach import emission_delay_ms
 from app.query.resolved.vocabulary import UNKNOWN
@@ -133,9 +133,16 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
 
 
 def read_query_set(settings: Settings, streams: tuple[StreamDeployment, ...]) -> Compilation:
-    """What the query files say, right or wrong."""
-    schemas: dict[str, StreamSchema] = {stream.rules.stream: stream.texts.schema for stream in streams}
+    """What the query files say, right or wrong. They may speak of other elements of arrays and maps than those that the streams' events have now."""
+    elements = elements_in(settings.queries.paths)
+    schemas: dict[str, StreamSchema] = {one.rules.stream: with_elements(one, elements).texts.schema for one in streams}
     return read_queries(settings.queries.paths, schemas)
+
+
+def with_elements(stream: StreamDeployment, elements: Iterable[str]) -> StreamDeployment:
+    """The stream, its events with these elements of arrays and maps, and those that its settings give a name."""
+    named = {path for path in stream.definition.renames if "[" in path}
+    return replace(stream, definition=replace(stream.definition, elements=tuple(sorted({*elements, *named}))))
 
 
 def errors_of(settings: Settings, compiled: Compilation) -> Sequence[Finding]:
@@ -145,7 +152,8 @@ def errors_of(settings: Settings, compiled: Compilation) -> Sequence[Finding]:
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
         return [Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")]
-    return [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]
+    clashes = [*_clashes(settings, compiled.catalog), *_shared_subjects(settings, compiled)]
+    return [*clashes, *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]
 
 
 def _not_run(compiled: Compilation) -> list[Finding]:
@@ -167,6 +175,8 @@ def _instead(shedder: str) -> str:
         return "add [attribute] to where, or write for instance random or gspice"
     if method.remembers:
         return "write for instance gspice or random"
+    if method.level == "partial matches":
+        return "write for instance gspice or espice"
     return "write for instance gspice or bl" if method.level == "events per window" else "write for instance pspice"
 
 
@@ -206,6 +216,23 @@ def _clashes(settings: Settings, catalog: Catalog) -> list[Finding]:
     ]
 
 
+def _shared_subjects(settings: Settings, compiled: Compilation) -> list[Finding]:
+    """Queries whose schemas would be versions of one subject: hyphens have no place in a record's name, ``door-1`` and ``door1`` are one there."""
+    first: dict[str, str] = {}
+    findings = []
+    for plan in compiled.catalog.plans:
+        written = {subject(output_topic(settings, plan), plan): ("composite events", "name another output.topic, or rename one of them")}
+        if plan.on_timeout == "emit":
+            written[timeout_subject(settings.topics.timeouts, plan)] = ("timeouts", "rename one of them")
+        query = compiled.query(plan.name)
+        place = None if query is None else query.document.location("name")
+        for name, (what, hint) in written.items():
+            other = first.setdefault(name, plan.name)
+            if other != plan.name:
+                findings.append(Finding(f'queries "{other}" and "{plan.name}": the {what} of both have the subject {name}', place, hint))
+    return findings
+
+
 def _taken_topics(settings: Settings) -> dict[str, str]:
     """Topics that hold no composite events, and what they hold."""
     topics = settings.topics
@@ -218,6 +245,18 @@ def _taken_topics(settings: Settings) -> dict[str, str]:
     }
     read = {topic: f"events of the stream {name}" for name, stream in settings.streams.items() for topic in stream.topics}
     return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
+
+
+def _attributes(plan: Plan) -> set[str]:
+    """All that a query reads of events: columns, and what selection alone tests."""
+    tests = (test for item in plan.items for several in (item.tests, *item.either) for test in several)
+    return {*plan.columns, *(test.attribute for test in tests)}
+
+
+def _output(settings: Settings, registry: Subjects, plan: Plan) -> OutputTopic:
+    """Where a query's composite events go, with the schema that is registered for them."""
+    topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
+    return OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema)
 
 
 def prepare(
@@ -252,19 +291,14 @@ def prepare(
     if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
-    outputs = []
-    for plan in catalog.plans:
-        if plan in old:
-            outputs.append(old[plan].output)
-            continue
-        topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
-        outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
+    elements = {name for plan in plans for name in _attributes(plan) if "[" in name}  # of old versions, too
+    streams = tuple(with_elements(one, elements) for one in streams)
     deployment = Deployment(
         shipped(replace(catalog, plans=plans, sample=settings.audit.sample, audit_bytes=settings.audit.memory_bytes)),
         streams,
         labels,
         tuple(stream_of_topic.get(number) for number in range(len(labels))),
-        tuple(outputs),
+        tuple(old[plan].output if plan in old else _output(settings, registry, plan) for plan in catalog.plans),
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
         audit_records(settings, registry, "ShedReport"),
         audit_records(settings, registry, "Verdict"),

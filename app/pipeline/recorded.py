@@ -12,8 +12,13 @@ from app.delivery.span import Part, Span
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, EventBatch, concatenate, empty_batch, in_total_order, take
 from app.events.decoder import BatchDecoder, DecodedBatch
+from app.events.plausible import without_implausible_times
 from app.events.registry import Registry, registry_settings
-from app.pipeline.preparation import read_streams
+from app.pipeline.preparation import read_streams, with_elements
+from app.query.compile import elements_in
+
+STRAGGLING_MS = 60_000
+"""Beyond the allowed lateness: what other topic partitions, which are slower, still let in."""
 
 
 def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Callable[[str], None]) -> EventBatch:
@@ -41,6 +46,21 @@ def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Call
     return take(batch, np.flatnonzero(batch.time >= max(whole_from))) if whole_from else batch
 
 
+def without_stragglers(batch: EventBatch, late_ms: int) -> EventBatch:
+    """Without events that are so much older than one before them in their topic partition: the application does not match them, and one of yesterday would stretch what is learned from over a day.
+
+    Args:
+        batch: of some topic partitions, in any order.
+        late_ms: how much.
+    """
+    order = np.lexsort((batch.offset, batch.source))
+    times, sources = batch.time[order], batch.source[order]
+    kept = np.ones(len(order), dtype=np.bool_)
+    for own in np.split(np.arange(len(order)), np.flatnonzero(np.diff(sources)) + 1):
+        kept[order[own]] = times[own] >= np.maximum.accumulate(times[own]) - late_ms
+    return batch if kept.all() else take(batch, np.flatnonzero(kept))
+
+
 class StreamReader:
     """Decodes a stream's records as the application does.
 
@@ -57,8 +77,10 @@ class StreamReader:
         own = settings.streams[stream]
         registry = Registry(registry_settings(settings.schema_registry))
         (deployed,) = read_streams(settings.model_copy(update={"streams": {stream: own}}), registry)
+        deployed = with_elements(deployed, elements_in(settings.queries.paths))
         self._decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
         self._first = first
+        self._max_ahead_ms, self._late_ms = own.max_ahead, own.allowed_lateness + STRAGGLING_MS
         self._with_headers, self._topics, self._options = deployed.with_headers, own.topics, consumer_options(settings.kafka)
 
     def span(self, since_ms: int | None = None, newest: int | None = None) -> Span:
@@ -80,8 +102,8 @@ class StreamReader:
             DependencyError: Kafka or registry do not answer.
         """
         span = self.span(newest=count)
-        parts = [self.decode(part).batch for part in span.parts()]
-        batch = concatenate(parts) if parts else empty_batch()
+        parts = [without_implausible_times(self.decode(part), part.timestamp_ms, self._max_ahead_ms).batch for part in span.parts()]
+        batch = without_stragglers(concatenate(parts), self._late_ms) if parts else empty_batch()
         cut = [((self._first + self._topics.index(topic)) << PARTITION_BITS) | partition for topic, partition in span.cut]
         firsts = [int(batch.time[own].min()) for source in cut if (own := batch.source == source).any()]
         if not firsts:

@@ -47,6 +47,7 @@ def resumption(numbers: Numbers, read: Collection[str], kafka: Kafka, logged: Of
     * A topic that is no longer read is left out of Spark's log, and where it was left is kept: when it is read again, it goes on there.
     * A topic that was created again gets a new number, and is read from its beginning.
     * A topic that is new is read from its beginning, though Spark would take what had been deleted before for lost.
+    * A topic of which nothing can be lost is read from where it begins now: heartbeats that nobody read expire within an hour.
 
     Args:
         numbers: of the checkpoint.
@@ -64,7 +65,11 @@ def resumption(numbers: Numbers, read: Collection[str], kafka: Kafka, logged: Of
     starts: Offsets = {}
     lost = [_created_again(topic, logged) for topic in sorted(again - set(unimportant))]
     for (topic, partition), earliest in sorted(kafka.earliest.items()):
-        if topic not in read or topic in in_log - again:
+        if topic not in read:
+            continue
+        if topic in in_log - again:
+            if topic in unimportant and logged.get((topic, partition), earliest) < earliest:
+                starts[topic, partition] = earliest  # else Spark would take what has expired for lost, at every start
             continue
         left = noted.where_left(topic).get(partition, earliest) if noted.current(topic) == then.current(topic) else earliest
         starts[topic, partition] = max(left, earliest)

@@ -63,6 +63,8 @@ class KeptSchemas:
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
         self._folder = f"schemas/{where}"
         self._known: dict[Key, AvroSchema] = {}
+        self._kept: frozenset[str] | None = None
+        """Files that were there when this task first wanted one; None: not looked."""
         self._batch = 0
         self._desk: Desk = _nobody
         self._waits_for: Key | None = None
@@ -77,7 +79,8 @@ class KeptSchemas:
         """
         if batch != self._batch:
             self._given_up = None
-        self._batch, self._desk = batch, desk
+        # a repeated task has to find what the attempt before it found, so nothing is remembered to be missing
+        self._batch, self._desk, self._kept = batch, desk, None
 
     def schema(self, key: Key) -> AvroSchema | None:
         """The schema of an id or GUID; None if the registry does not know it, or the driver has given the registry up for this batch.
@@ -87,12 +90,13 @@ class KeptSchemas:
             DependencyError: the registry has been away for too long.
         """
         known = self._known.get(key)
-        while known is None:
+        if known is None and self._is_kept(key):
             known = self._read(key)
-            if known is None:
-                found, again = self._ask(key)
-                if not again:
-                    return found
+        while known is None:
+            found, again = self._ask(key)
+            if not again:
+                return found
+            known = self._read(key)
         self._known[key] = known
         return known
 
@@ -133,6 +137,12 @@ class KeptSchemas:
 
     def _name(self, key: Key) -> str:
         return f"{self._folder}/{key}.bin"
+
+    def _is_kept(self, key: Key) -> bool:
+        """By one listing per task: files are few, but records of another format can bring thousands of ids, and each would cost a look."""
+        if self._kept is None:
+            self._kept = frozenset(stored.name for stored in self._store.names(self._folder))
+        return self._name(key) in self._kept
 
     def _read(self, key: Key) -> AvroSchema | None:
         """The kept schema; None if there is none, or its file is damaged: then the registry is asked, and the file written anew."""

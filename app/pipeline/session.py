@@ -1,4 +1,4 @@
-"""The Spark session: every setting with the measured reason for it (architecture.md section 7; ops/bench/README.md)."""
+"""The Spark session: every setting with the measured reason for it (ops/bench/README.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where records come from: one DataFrame of (value, source, offset, ingested_us), whatever the source.
 
 ``source`` (topic and partition in one number, see `app.events.batch.source_number`) is computed in the JVM: handing the topic's
-name to Python for every record costs 1 µs of CPU per record (kafka-facts.md, section 3).
+name to Python for every record costs 1 µs of CPU per record.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from app.query.resolved.resolve_temporal import resolve_temporal_query
 from app.query.resolved.vocabulary import Streams
 from app.query.text.source import read_documents
 from app.query.tree.document import Document, read_document
+from app.query.tree.elements import mentioned_elements
 from app.query.tree.inline_tests import QueryTest, read_tests
 
 
@@ -219,6 +220,18 @@ def query_files(paths: Iterable[Path]) -> tuple[Path, ...]:
         else:
             files[path] = None
     return tuple(files)
+
+
+def elements_in(paths: Iterable[Path]) -> tuple[str, ...]:
+    """The elements of arrays and maps that query files and folders speak of. A file that cannot be read is reported where queries are compiled."""
+    return mentioned_elements((str(path), _text(path)) for path in query_files(paths))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def read_queries(paths: Iterable[Path], streams: Streams | Mapping[str, StreamSchema]) -> Compilation:

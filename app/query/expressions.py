@@ -1,6 +1,6 @@
 """Resolved expressions: what `where:`, `return:` and tests of items become after names and types are known.
 
-Every node knows its kind. The rules for null, absent and unbound are those of query-language.md, section 4, and
+Every node knows its kind. The rules for null, absent and unbound are those of queries/README.md, *Conditions*, and
 are applied per *comparison*, before NOT, AND and OR. Nothing here evaluates; `app.cep` does.
 """
 
@@ -18,7 +18,7 @@ Constant = bool | int | float | str | bytes | None
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant. TIME and DURATION constants are integers (milliseconds)."""
+    """A constant. TIME and DURATION constants are milliseconds: integers, save durations with a fraction and what arithmetic makes of them."""
 
     kind: Kind
     value: Constant

@@ -92,7 +92,7 @@ class Within:
     unit: OneOf["ms", "events"] = "ms"
 
 
-# --- patterns of the runs evaluator (query-language.md, section 3) ------------------------------------------------------------
+# --- patterns of the runs evaluator (queries/README.md) --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class ExplicitWindow:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What stops a runaway query (query-language.md, section 5; defaults documented in queries/README.md)."""
+    """What stops a runaway query (queries/README.md, *A query that explodes*)."""
 
     matches_per_event: int = 100_000
     partial_matches_per_partition: int = 1_000_000
@@ -203,7 +203,7 @@ class Runs:
     limits: Limits = Limits()
 
 
-# --- temporal queries (query-language.md, section 7) ----------------------------------------------------------------------------
+# --- temporal queries (queries/README.md, *Values that last*) ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +318,11 @@ class Plan:
     temporal: Temporal | None = None
     """Of temporal queries: one item, evaluator coalesce."""
     ranks: Ranks = "none"
-    """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
-    all that are in a partition; all on-time events of the streams, in total order and in one place."""
+    """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none; all that are in a partition; all on-time events of the streams, in total order and in one place."""
     apart: bool = False
     """Whether the alternatives of its pattern may be matched apart: the query does not say how it is to be run (``evaluator:``, ``limits:``)."""
+    floats: tuple[str, ...] = ()
+    """Of the columns, those that are floats in one of its streams and integers in another, and float attributes that partition it: engines take them for floats before any event has shown it."""
     draining: Draining | None = None
     """Of old versions; the running one has the same name and another fingerprint."""
     fingerprint: str = ""

@@ -60,6 +60,18 @@ class PosixStore:
             self._publish(path, name)
             return size
 
+    def sync(self, names: Iterable[str]) -> None:
+        """See `Store.sync`."""
+        folders: dict[Path, None] = {}
+        for name in names:
+            path = self.root / checked(name)
+            with self._failing("sync", name):
+                for one in (path, path.with_name(f".{path.name}.crc")):
+                    if _sync(one, os.O_RDONLY):
+                        folders[path.parent] = None
+        for folder in folders:
+            _sync_folder(folder)
+
     def read(self, name: str) -> bytes:
         """See `Store.read`."""
         with self._failing("read", checked(name)):
@@ -143,11 +155,20 @@ def sweep_folder(folder: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> bool:
+    """Whether it was there."""
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return False
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return True
 
 
 def _files(folder: Path, prefix: str) -> Iterator[Stored]:

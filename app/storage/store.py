@@ -58,6 +58,9 @@ class Store(Protocol):
     def write_file(self, name: str, path: Path) -> int:
         """Makes a file that lies in `scratch` a file of the store; returns its bytes. The local file is gone afterwards."""
 
+    def sync(self, names: Iterable[str]) -> None:
+        """Makes files that somebody else has written (Spark, which syncs nothing) survive a crash of this machine, and their checksums beside them. What is not there is left out."""
+
     def read(self, name: str) -> bytes:
         """All of a file.
 

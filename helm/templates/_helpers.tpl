@@ -6,6 +6,9 @@
 {{- define "cep.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if regexMatch "^[0-9]" .Release.Name -}}
+{{- /* a Service's name begins with a letter */ -}}
+{{- printf "%s-%s" (include "cep.name" .) .Release.Name | trunc 40 | trimSuffix "-" }}
 {{- else if contains (include "cep.name" .) .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" }}
 {{- else -}}
@@ -38,11 +41,11 @@
 {{- else }}{{ printf "%s:%s" $name (default .Chart.AppVersion .Values.image.tag) }}{{ end }}
 {{- end }}
 
-{{/* Selectors are immutable: these three labels and no others. Call with (list $ "component"). */}}
+{{/* Selectors are immutable: these three labels and no others. In quotes: a release may be named `no` or `2025`. Call with (list $ "component"). */}}
 {{- define "cep.selectorLabels" -}}
 {{- $root := index . 0 -}}
-app.kubernetes.io/name: {{ include "cep.name" $root }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/name: {{ include "cep.name" $root | quote }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
@@ -155,7 +158,7 @@ s3:
 {{- if $secret }}
 {{- range $name, $key := dict "AWS_ACCESS_KEY_ID" .Values.checkpoint.s3.keys.accessKeyId "AWS_SECRET_ACCESS_KEY" .Values.checkpoint.s3.keys.secretAccessKey }}
 - name: {{ $name }}
-  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $key }}}}
+  valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $key }}}}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -174,13 +177,13 @@ files and adds none then. */}}
 {{- with include "cep.kafkaSecret" . | trim }}
 - name: kafka-secret
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 0440
 {{- end }}
 {{- with include "cep.registrySecret" . | trim }}
 - name: registry-secret
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 0440
 {{- end }}
 {{- end }}
@@ -188,7 +191,7 @@ files and adds none then. */}}
 {{- define "cep.claimVolume" -}}
 - name: checkpoint
   persistentVolumeClaim:
-    claimName: {{ include "cep.claim" . }}
+    claimName: {{ include "cep.claim" . | quote }}
 {{- end }}
 {{- define "cep.claimMount" -}}
 - name: checkpoint
@@ -245,7 +248,7 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- $conf := dict }}
 {{- $spark := dict "buckets" (int $derived.buckets) "stop_timeout" (printf "%d s" (int .Values.driver.stopTimeoutSeconds)) "ingress_tasks" (int $derived.cores) }}
 {{- if not .Values.spark.buckets }}{{ $_ := set $spark "keep_buckets" true }}{{ end }}
-{{- $http := dict "host" "0.0.0.0" "port" (int .Values.service.httpPort) }}
+{{- $http := dict "host" .Values.service.listenAddress "port" (int .Values.service.httpPort) }}
 {{- if ne $mode "job" }}{{ $_ := set $http "control" (include "cep.controlSettings" . | fromYaml) }}{{ end }}
 {{- if eq $mode "client" }}
 {{- $_ := mergeOverwrite $conf (include "cep.clientConf" . | fromYaml) }}
@@ -316,15 +319,15 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- define "cep.clientConf" -}}
 {{- $derived := include "cep.derived" (list . "client") | fromYaml }}
 spark.submit.deployMode: client
-spark.app.name: {{ include "cep.fullname" . }}
-spark.kubernetes.namespace: {{ .Release.Namespace }}
+spark.app.name: {{ include "cep.fullname" . | quote }}
+spark.kubernetes.namespace: {{ .Release.Namespace | quote }}
 spark.kubernetes.container.image: {{ include "cep.image" . }}
 spark.kubernetes.container.image.pullPolicy: {{ .Values.image.pullPolicy }}
 # executors belong to the driver's pod and are collected with it
 spark.kubernetes.driver.pod.name: {{ include "cep.driverPod" . }}
 spark.kubernetes.executor.podTemplateFile: /etc/cep/executor.yaml
 spark.kubernetes.executor.podTemplateContainerName: executor
-spark.kubernetes.authenticate.executor.serviceAccountName: {{ include "cep.executorAccount" . }}
+spark.kubernetes.authenticate.executor.serviceAccountName: {{ include "cep.executorAccount" . | quote }}
 # executors get the driver's host name, not the address it binds
 spark.kubernetes.executor.useDriverPodIP: "false"
 spark.driver.host: {{ include "cep.driverHost" . }}
@@ -375,10 +378,10 @@ affinity: {{- include "cep.tpl" (list $root .) | nindent 2 }}
 topologySpreadConstraints: {{- include "cep.tpl" (list $root .) | nindent 2 }}
 {{- end }}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- with .hostAliases }}
 hostAliases: {{- include "cep.tpl" (list $root .) | nindent 2 }}
@@ -387,7 +390,7 @@ hostAliases: {{- include "cep.tpl" (list $root .) | nindent 2 }}
 {{- end }}
 
 {{/* Containers that run before or beside. A sidecar is an init container that goes on: it is there first and ends last, and it does not
-keep an executor's pod alive. Call with (list $ section). */}}
+keep an executor's pod alive. What a container says of its security context wins, `false` as well (`merge` takes that for nothing said). Call with (list $ section). */}}
 {{- define "cep.initContainers" -}}
 {{- $root := index . 0 }}
 {{- with index . 1 }}
@@ -395,7 +398,7 @@ keep an executor's pod alive. Call with (list $ section). */}}
 {{- range .sidecars }}{{ $all = append $all (merge (dict "restartPolicy" "Always") .) }}{{ end }}
 {{- $all = concat $all .initContainers }}
 {{- $safe := list }}
-{{- range $all }}{{ $safe = append $safe (merge (dict) . (dict "securityContext" $root.Values.securityContext)) }}{{ end }}
+{{- range $all }}{{ $safe = append $safe (mergeOverwrite (dict "securityContext" (deepCopy $root.Values.securityContext)) (deepCopy .)) }}{{ end }}
 {{- if $safe }}
 initContainers: {{- include "cep.tpl" (list $root $safe) | nindent 2 }}
 {{- end }}
@@ -442,7 +445,7 @@ restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with index . 1 }}
-serviceAccountName: {{ . }}
+serviceAccountName: {{ . | quote }}
 {{- end }}
 {{- with index . 0 }}
 securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
@@ -469,19 +472,19 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
       {{- end }}
       {{- range .Values.queries.existingConfigMaps }}
       - configMap:
-          name: {{ tpl . $ }}
+          name: {{ tpl . $ | quote }}
       {{- end }}
     {{- end }}
 {{- with .Values.queries.models }}
 {{- if .existingClaim }}
 - name: models
   persistentVolumeClaim:
-    claimName: {{ tpl .existingClaim $ }}
+    claimName: {{ tpl .existingClaim $ | quote }}
     readOnly: true
 {{- else if .existingConfigMap }}
 - name: models
   configMap:
-    name: {{ tpl .existingConfigMap $ }}
+    name: {{ tpl .existingConfigMap $ | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -6,7 +6,7 @@
 {{- define "cep.internalVolume" -}}
 - name: internal-secret
   secret:
-    secretName: {{ include "cep.internalSecret" . }}
+    secretName: {{ include "cep.internalSecret" . | quote }}
     defaultMode: 0440
     items: [{key: {{ .Values.internalToken.key }}, path: token}]
 {{- end }}
@@ -21,13 +21,13 @@
 {{- with .Values.control.existingSecret }}
 - name: control-secret
   secret:
-    secretName: {{ tpl . $ }}
+    secretName: {{ tpl . $ | quote }}
     defaultMode: 0440
 {{- end }}
 {{- with .Values.control.tlsSecret }}
 - name: control-tls
   secret:
-    secretName: {{ tpl . $ }}
+    secretName: {{ tpl . $ | quote }}
     defaultMode: 0440
 {{- end }}
 {{- end }}

@@ -33,7 +33,7 @@ ATTRIBUTES = ("k", "v")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A stream and a query. ``target`` is the promise of issue 3 in M events/s."""
+    """A stream and a query. ``target`` is what was promised, in M events/s."""
 
     name: str
     keys: int

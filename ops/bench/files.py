@@ -7,7 +7,7 @@ are read into pieces as `cep replay` does, composite events (a pair of rising qu
 runs `cep replay` on files of so many million events, a process each, and tells its peak
 (the kernel's VmHWM: a child's `ru_maxrss` begins with its parent's).
 
-Before (commit 159e3e9, issue 12): JSON lines 0.10 M events/s, composite events as JSON lines 0.07 M/s (260,813 in 3.77 s, where now it takes 0.55); 0.6 to 1.7 GB for 0.9 M events.
+Before (commit 159e3e9): JSON lines 0.10 M events/s, composite events as JSON lines 0.07 M/s (260,813 in 3.77 s, where now it takes 0.55); 0.6 to 1.7 GB for 0.9 M events.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m ops.bench.many [--only NAME] [--queries 100,1000] [--events N] [--repeats N] [--data FOLDER] [--json FILE]
 
-Few against many (issue 5: 1,000 queries at no less than a third of the speed of 10 with as many matches in all). Every query is a sequence of
+Few against many (1,000 queries at no less than a third of the speed of 10 with as many matches in all). Every query is a sequence of
 different symbols within 5 minutes; of 10 queries no bound keeps a quote out, of 1,000 the bounds are such that they find as much (a search by halves).
 CPU time, selection and engines are made within it:
 

@@ -35,7 +35,7 @@ LONG_S = 3.0
 
 @dataclass(frozen=True)
 class Replay:
-    """Queries over a file of events; ``target``: the promise of issue 12 in M events/s."""
+    """Queries over a file of events; ``target``: what was promised, in M events/s."""
 
     name: str
     events: str

@@ -31,7 +31,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """A query over a stream: ``keys`` of uniform types, or the recording (0). ``target``: the promise of issue 4 in M events/s."""
+    """A query over a stream: ``keys`` of uniform types, or the recording (0). ``target``: what was promised, in M events/s."""
 
     name: str
     query: str

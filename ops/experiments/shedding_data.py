@@ -38,7 +38,7 @@ MEAN_GAPS = {
 STEPS = 10
 """Symbols of pSPICE's Q1 and Q2."""
 ADVANCE = 1.55e-3
-"""Share of events that take a partial match of Q1 or Q2 a step further (calibrated, specification 3.6)."""
+"""Share of events that take a partial match of Q1 or Q2 a step further (calibrated)."""
 LEADERS = 4 / 500
 """Share of events that open a window: quotes of 4 of 500 symbols."""
 

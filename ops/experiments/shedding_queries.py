@@ -1,4 +1,4 @@
-"""The papers' queries in the query language. Patterns are reconstructed (specification 1.9, 3.5); what was free to choose is an argument with the default that was frozen before any run."""
+"""The papers' queries in the query language. Patterns are reconstructed; what was free to choose is an argument with the default that was frozen before any run."""
 
 from __future__ import annotations
 

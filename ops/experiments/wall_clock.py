@@ -1,4 +1,4 @@
-"""The shedding experiments on a clock: the operator really works, decisions are really paid for, latencies are those of real queues (specification 7.3, item 1 b).
+"""The shedding experiments on a clock: the operator really works, decisions are really paid for, latencies are those of real queues.
 
     python -m ops.experiments.wall_clock FOLDER [--clock wall|processor] [--quick] [--only NAME] [--seeds N] [--judge]
 

@@ -1,9 +1,14 @@
-"""Grafana dashboards: `helm/files/dashboards/*.json` are made from here. Metrics are those of `app.observe.table` and the recordings of `rules`."""
+"""Grafana dashboards: `helm/files/dashboards/*.json` are made from here. Metrics are those of `app.observe.table`.
+
+They ask no recorded series: the chart may bring dashboards without its rules.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from ops.observability.rules import late_ratio, shed_ratio
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 S = 'namespace=~"$namespace",pod=~"$pod"'
@@ -65,7 +70,7 @@ OVERVIEW = Dashboard(
         Panel(
             "Late composite events, 1 h",
             "Share that came after the query's latency bound; the objective is in the alerts.",
-            ((f"cep:latency_bound:violation_ratio_rate1h{{{S}}}", "{{query}}"),),
+            ((late_ratio("1h", S), "{{query}}"),),
             "percentunit",
             "stat",
             6,
@@ -187,8 +192,8 @@ QUERY = Dashboard(
             "Late composite events",
             "Share after the bound, over an hour and over six.",
             (
-                (f"cep:latency_bound:violation_ratio_rate1h{{{Q}}}", "1 h {{query}}"),
-                (f"cep:latency_bound:violation_ratio_rate6h{{{Q}}}", "6 h {{query}}"),
+                (late_ratio("1h", Q), "1 h {{query}}"),
+                (late_ratio("6h", Q), "6 h {{query}}"),
             ),
             "percentunit",
         ),
@@ -320,7 +325,7 @@ SHEDDING = Dashboard(
         Panel(
             "Share of events shed",
             "Of what queries could use, wherever it was dropped: an event counts for each query that could use it.",
-            ((f"cep:shed:ratio_rate5m{{{S}}}", "shed"),),
+            ((shed_ratio("$__rate_interval", S), "shed"),),
             "percentunit",
             most=1,
         ),

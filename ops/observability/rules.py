@@ -12,6 +12,8 @@ WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 """Over which the share of late composite events is kept."""
 OF_QUERY = "namespace, pod, query"
 LATE = "cep:latency_bound:violation_ratio_rate"
+RECORDED = {"cep_release": "<release>"}
+"""The label by which alerts find recorded series: these are sums, which have lost what `<selector>` may ask for, such as a job."""
 MOVING = "on (namespace, pod) increase(cep_batches_total{<selector>}[10m]) > 0"
 """Batches end: what the last one said is not of an hour ago."""
 STATE = "max by (namespace, pod) (cep_state_bytes{<selector>})"
@@ -39,36 +41,43 @@ class Alert:
     description: str
 
 
-def late_ratio(window: str) -> str:
+def late_ratio(window: str, selector: str = "<selector>") -> str:
     """Share of composite events of a query that came after its latency bound; queries without one have no such series."""
     late, all_ = (
-        f"sum by ({OF_QUERY}) (rate({one}{{<selector>}}[{window}]))"
+        f"sum by ({OF_QUERY}) (rate({one}{{{selector}}}[{window}]))"
         for one in ("cep_late_composite_events_total", "cep_detection_latency_seconds_count")
     )
     return f"{late} / {all_}"
 
 
+def shed_ratio(window: str, selector: str = "<selector>") -> str:
+    """Share of the events that queries could use that was shed."""
+    shed, all_ = (
+        f"sum by (namespace, pod) (rate({one}{{{selector}}}[{window}]))" for one in ("cep_events_shed_total", "cep_candidate_events_total")
+    )
+    return f"{shed} / {all_}"
+
+
 def recordings() -> list[dict[str, Any]]:
-    """Series that alerts and dashboards share."""
-    return [
+    """Series that alerts ask, and three for people's own graphs. Our dashboards ask none of them: they come without the rules as well."""
+    series = [
         *({"record": f"{LATE}{window}", "expr": late_ratio(window)} for window in WINDOWS),
         {
             "record": "cep:detection_latency_seconds:p99_5m",
             "expr": f"histogram_quantile(0.99, sum by ({OF_QUERY}, le) (rate(cep_detection_latency_seconds_bucket{{<selector>}}[5m])))",
         },
         {"record": "cep:events_consumed:rate5m", "expr": "sum by (namespace, pod) (rate(cep_events_consumed_total{<selector>}[5m]))"},
-        {
-            "record": "cep:shed:ratio_rate5m",
-            "expr": "sum by (namespace, pod) (rate(cep_events_shed_total{<selector>}[5m])) / sum by (namespace, pod) (rate(cep_candidate_events_total{<selector>}[5m]))",
-        },
+        {"record": "cep:shed:ratio_rate5m", "expr": shed_ratio("5m")},
     ]
+    return [{**one, "labels": dict(RECORDED)} for one in series]
 
 
 def burns(factor: float, long: str, short: str) -> str:
     """The error budget is spent so many times too fast, over a long window and still over a short one, and there were composite events enough to say so."""
     budget = f"{factor} * (1 - <objective>)"
     enough = f"sum by ({OF_QUERY}) (increase(cep_detection_latency_seconds_count{{<selector>}}[{long}])) >= <least_events>"
-    return f"{LATE}{long}{{<selector>}} > {budget} and {LATE}{short}{{<selector>}} > {budget} and on ({OF_QUERY}) {enough}"
+    ours = ",".join(f'{label}="{value}"' for label, value in RECORDED.items())
+    return f"{LATE}{long}{{{ours}}} > {budget} and {LATE}{short}{{{ours}}} > {budget} and on ({OF_QUERY}) {enough}"
 
 
 def grew(metric: str, window: str, more: str = "") -> str:

@@ -76,7 +76,7 @@ class Baseline:
         name: as queries write it.
         level: what it drops.
 
-    Source: He, Barman, Naughton (ICDT 2014) as read by gSPICE (2023) and pSPICE (2019), which give no formula; specification 2.5. A type's utility is
+    Source: He, Barman, Naughton (ICDT 2014) as read by gSPICE (2023) and pSPICE (2019), which give no formula. A type's utility is
     its repetition in the patterns over its frequency in windows. Types that no pattern names go first; when these alone are too many, by chance.
     """
 

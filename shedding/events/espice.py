@@ -102,7 +102,7 @@ class Espice:
         holdout: share of the windows, the last ones, on which the thresholds are measured.
         ties: see `shedding.threshold`.
 
-    Source: eSPICE (Middleware 2019); specification 2.1 to 2.3. Where a type was never seen at a position it has its mean utility (E-prob). Thresholds are measured on
+    Source: eSPICE (Middleware 2019). Where a type was never seen at a position it has its mean utility (E-prob). Thresholds are measured on
     utilities as they come out, not on the table: they differ where windows vary in size.
     """
 

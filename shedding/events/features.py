@@ -3,7 +3,7 @@
 All three together are one 64-bit key (Zobrist): a random number per type, per range of each attribute and per frequency of each type, joined by exclusive or.
 So a pane that moves by one event changes the key by four operations, however many types there are.
 
-Source: gSPICE (2023), III-A, III-B3; specification 1.2, 1.3. Types that the training stream does not have, and -1, are in no frequency.
+Source: gSPICE (2023), III-A, III-B3. Types that the training stream does not have, and -1, are in no frequency.
 """
 
 from __future__ import annotations

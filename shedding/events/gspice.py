@@ -107,7 +107,7 @@ class Gspice:
         least: keys that were observed less often count as unseen: one or two events say little. The paper keeps all, 1.
         ties: see `shedding.threshold`.
 
-    Source: gSPICE (2023), III; specification 1.2 to 1.6. Where the paper is silent: unseen keys back off from (type, pane, attributes) to (type, attributes) to
+    Source: gSPICE (2023), III. Where the paper is silent: unseen keys back off from (type, pane, attributes) to (type, attributes) to
     (type); thresholds are measured on held out events, so that the share of dropped events is the one asked for. One table for all types instead of one for each: the type
     is part of the key.
     """

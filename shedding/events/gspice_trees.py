@@ -90,7 +90,7 @@ class GspiceTrees:
         holdout: share of the observations, the last ones, on which the thresholds are measured.
         ties: see `shedding.threshold`.
 
-    Source: gSPICE (2023), III-B4; specification 1.4. Regression trees, as utilities are numbers; rows weigh as much as they have events; ten trees in a
+    Source: gSPICE (2023), III-B4. Regression trees, as utilities are numbers; rows weigh as much as they have events; ten trees in a
     forest. Thresholds are measured on the trees' answers, not on what they learned from. Depth and leaves are ours: the paper gives none.
     """
 

@@ -58,7 +58,7 @@ class PmRandomModel:
 class PmRandom:
     """Needs no training.
 
-    Source: pSPICE (IEEE BigData 2019), IV-A; specification 2.6.
+    Source: pSPICE (IEEE BigData 2019), IV-A.
     """
 
     name = "pm-random"

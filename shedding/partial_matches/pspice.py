@@ -99,7 +99,7 @@ class Pspice:
         time_exponent: of the remaining processing time: 1, or 0 to leave it out.
         bins: a window is cut into at most so many, between which utilities are linear.
 
-    Source: pSPICE (IEEE BigData 2019), equation 1; specification 3.1. The paper scales probability and time before it divides and does not say how: here both
+    Source: pSPICE (IEEE BigData 2019), equation 1. The paper scales probability and time before it divides and does not say how: here both
     are divided by their maximum over all queries, states and bins *together*, which keeps the queries' different costs. Utilities are interpolated, not
     probability and time apart. A state from which no step was observed has the best utility of its query: what training never reached lies far along.
     """

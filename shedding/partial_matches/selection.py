@@ -38,7 +38,10 @@ def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], coun
 
 
 def all_but_share(utilities: NDArray[np.float64], candidates: JudgedMatches, share: float, seed: int) -> Mask:
-    """The same for a share of the candidates, rounded to the nearest whole number of them; of equal utilities some go by chance, the same ones whatever the share.
+    """The same for a share of the candidates; of equal utilities some go by chance, the same ones whatever the share.
+
+    What is not a whole number of them is rounded by lot: who is asked about one or two at a time, and always rounds to the nearest, drops all of them at any share above a half, and none below. The lot is drawn from who they are, so the
+    same ones have the same answer.
 
     Args:
         utilities: float64 (candidates,).
@@ -46,7 +49,17 @@ def all_but_share(utilities: NDArray[np.float64], candidates: JudgedMatches, sha
         share: of them, to be dropped.
         seed: of chance.
     """
-    return all_but_least(utilities, shuffled(candidates.identity, seed), round(share * len(candidates)))
+    ties = shuffled(candidates.identity, seed)
+    return all_but_least(utilities, ties, int(share * len(candidates) + lot_of(ties)))
+
+
+def lot_of(shuffled_identities: NDArray[np.uint64]) -> float:
+    """In [0, 1), from all of them, in whatever order they come.
+
+    >>> lot_of(np.array([1 << 63], np.uint64)), lot_of(np.array([], np.uint64))
+    (0.5, 0.0)
+    """
+    return float(np.bitwise_xor.reduce(shuffled_identities) >> np.uint64(11)) / 2.0**53
 
 
 def prices_that_leave(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:

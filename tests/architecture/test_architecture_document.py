@@ -70,3 +70,36 @@ def test_files_that_the_document_names_are_there():
     for name in re.findall(r"`((\w+)/[\w/]+)(?:\.py)?`", DOCUMENT):
         if name[1] in floors:
             assert (ROOT / "app" / f"{name[0]}.py").exists() or (ROOT / "app" / name[0]).is_dir(), name[0]
+
+
+TEXTS = [
+    path
+    for folder in ("app", "shedding", "ops", "tests", "queries", "helm", "schemas")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".md") and path != Path(__file__) and path.name not in ("NEXT.md", "CHANGELOG.md")
+]
+ELSEWHERE = re.compile(r"query-language\.md|kafka-facts\.md|shedding-and-asc\.md|(?<!xxHash )\b[Ss]pecification \d|\b[Ii]ssue \d+\b")
+
+
+def test_nothing_is_explained_by_a_document_that_readers_do_not_have():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in TEXTS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if ELSEWHERE.search(line)
+    ]
+    assert found == []
+
+
+def test_decisions_that_are_cited_are_there_and_all_are_in_the_index():
+    decisions = ROOT / "ops" / "decisions"
+    names = {path.name for path in decisions.glob("0*.md")}
+    numbers = {name[:4] for name in names}
+    cited = {
+        (str(path.relative_to(ROOT)), found)
+        for path in TEXTS
+        for found in re.findall(r"(?:ops/decisions/|decisions/|\(|`)(0\d{3})(?=[-`),:; ])", path.read_text(encoding="utf-8"))
+    }
+    assert sorted(one for one in cited if one[1] not in numbers) == []
+    index = (decisions / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\((0[^)]+\.md)\)", index)) == names

@@ -147,7 +147,7 @@ def tokens(chart: Chart) -> None:
 def network_policy(chart: Chart) -> None:
     assert "NetworkPolicy" not in chart.of("minimal").kinds()
     driver, executor = (chart.all.one("NetworkPolicy", ending)["spec"] for ending in ("-driver", "-executor"))
-    dns = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+    dns = {"ports": [{"protocol": protocol, "port": port} for port in (53, 5353) for protocol in ("UDP", "TCP")]}
     api = {"ports": [{"protocol": "TCP", "port": 443}], "to": [{"ipBlock": {"cidr": "10.96.0.1/32"}}]}
     kafka = {"ports": [{"protocol": "TCP", "port": 9093}], "to": [{"podSelector": {"matchLabels": {"strimzi.io/cluster": "main"}}}]}
     registry = {"ports": [{"protocol": "TCP", "port": 8081}]}
@@ -214,6 +214,17 @@ def dashboards(chart: Chart) -> None:
     files = {(o["metadata"]["name"], key) for o in maps for key in o["data"]}
     named = [o["spec"]["configMapRef"] for o in chart.all.objects if o["kind"] == "GrafanaDashboard"]
     assert {(ref["name"], ref["key"]) for ref in named} == files
+    ids = dashboard_ids(chart.all)
+    elsewhere = chart.render({"dashboards": {"enabled": True}}, "--namespace", "elsewhere")
+    others = [elsewhere, chart.render({"dashboards": {"enabled": True}, "fullnameOverride": "mine"})]
+    assert len(ids.union(*map(dashboard_ids, others))) == 9, "releases may bring them side by side, in one namespace or in two"
+    assert max(map(len, ids)) <= 40, "Grafana takes no longer ones"
+
+
+def dashboard_ids(rendered: Rendered) -> set[str]:
+    """By which Grafana tells dashboards apart."""
+    maps = [o for o in rendered.objects if o["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
+    return {json.loads(text)["uid"] for o in maps for text in o["data"].values()}
 
 
 def environment(chart: Chart) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ DECOMMISSION = PROJECT / "ops" / "image" / "decommission.sh"
 class Driver:
     """The driver's real server, with answers that a test chooses."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.health, self.ready = Health(), Flag("no query runs yet")
         self.health.add("readyz", "query", self.ready.check)
         self.metrics = b"cep_leader 1.0\n"
@@ -43,11 +45,11 @@ class Driver:
             set_log_level=set_level,
             registry=lambda notice: Ruling("use"),
         )
-        self.server = ControlServer("127.0.0.1", 0, endpoints)
+        self.server = ControlServer(host, 0, endpoints)
 
-    def check(self, seconds: float = 0) -> subprocess.CompletedProcess[str]:
+    def check(self, seconds: float = 0, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
         """The program, asking this server."""
-        url = f"http://127.0.0.1:{self.server.port}/"
+        url = f"http://{host}:{self.server.port}/"
         argv = [sys.executable, "-S", str(CHECK), str(seconds), url, url]
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
 
@@ -66,6 +68,25 @@ def test_a_release_that_runs_passes(driver):
         0,
         ["[+]/livez?verbose ok", "[+]/readyz?verbose ok", "[+]/metrics ok", "[+]/queries ok"],
     )
+
+
+def has_ipv6() -> bool:
+    """Whether this machine can listen on its own IPv6 address."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on this machine")
+@pytest.mark.parametrize(("listens", "asked"), [("::1", ["[::1]"]), ("::", ["[::1]", "127.0.0.1"]), ("0.0.0.0", ["127.0.0.1"])])
+def test_a_driver_is_found_at_the_address_that_the_chart_gives_it(listens, asked):
+    driver = Driver(listens)
+    with closing(driver.server):
+        driver.ready.good()
+        assert [driver.check(host=host).returncode for host in asked] == [0] * len(asked)
 
 
 def broken(driver: Driver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.config.settings import load_settings
 from tests.chart.chart_values import PERMUTATIONS
 
 RECOMMENDED = ("name", "instance", "component", "part-of", "version", "managed-by")
+NAMES = {"name", "namespace", "serviceAccountName", "serviceName", "claimName", "secretName", "priorityClassName", "storageClassName"}
 
 
 def pods(rendered: Any) -> list[dict[str, Any]]:
@@ -261,6 +263,32 @@ def test_names_of_a_long_release_stay_within_a_label(render):
     names = [o["metadata"]["name"] for o in rendered.objects]
     assert max(len(name) for name in names) <= 63 - len("-0123456789"), "the controller's revision hash is put behind it"
     assert len(set(zip([o["kind"] for o in rendered.objects], names, strict=True))) == len(names)
+
+
+@pytest.mark.parametrize("name", ["no", "on", "2025"])
+def test_a_release_and_its_namespace_may_be_named_as_yaml_names_something_else(render, name):
+    """`1e3` is a number to Go's reader alone: the suites of helm-unittest have it."""
+    rendered = render(copy.deepcopy(PERMUTATIONS["all"]), "--namespace", name, release=name)
+    for thing in (*rendered.objects, *pods(rendered)):
+        for path, value in leaves(thing):
+            if path[-1] in NAMES or set(path) & {"labels", "matchLabels", "annotations", "matchNames"}:
+                assert isinstance(value, str), (thing["kind"], path, value)
+    assert {value for value in rendered.settings["spark"]["conf"].values() if not isinstance(value, str)} == set()
+    assert rendered.driver["metadata"]["labels"]["app.kubernetes.io/instance"] == name
+    assert rendered.one("RoleBinding")["subjects"][0]["namespace"] == name
+    assert all(o["metadata"]["name"][0].isalpha() for o in rendered.objects if o["kind"] == "Service"), "Kubernetes wants a letter there"
+
+
+def leaves(tree: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Values of a tree that are no trees, with the keys that lead to them."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from leaves(value, *path, key)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from leaves(value, *path)
+    else:
+        yield path, tree
 
 
 def test_settings_and_spark_conf_of_the_user_win(render):

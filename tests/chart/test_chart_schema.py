@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.conftest import CHART
+from tests.chart.conftest import CHART, REQUIRED
 from tests.chart.settings_schema import SCHEMA, settings_definitions
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -98,6 +100,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "query names for a shell": ({"reconcile": {"queries": ["a; rm -rf /"]}}, "queries"),
     "a password in a ConfigMap": ({"settings": {"kafka": {"security": {"password": "p"}}}}, "password"),
     "the settings' port against the chart's": ({"settings": {"http": {"port": 9000}}}, "port"),
+    "a host's name to listen on": ({"service": {"listenAddress": "localhost"}}, "listenAddress"),
+    "DNS at no port": ({"networkPolicy": {"dnsPorts": []}}, "dnsPorts"),
 }
 
 
@@ -124,6 +128,22 @@ def test_what_nobody_can_guess_is_asked_for(run_helm, values, message):
 
 def test_old_clusters_are_refused(run_helm):
     assert "kubeVersion" in run_helm("template", None, "--kube-version", "1.31.0").stderr
+
+
+@pytest.mark.parametrize(("wanted", "made"), [("true", True), ("false", False)])
+def test_a_chart_that_has_this_one_as_a_dependency_may_switch_it(helm, tmp_path, wanted, made):
+    """`condition: cep.enabled` looks at a value that is then handed down with the others."""
+    parent = tmp_path / "shop"
+    shutil.copytree(CHART, parent / "charts" / "cep")
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
+    needs = {"name": "cep", "version": version, "condition": "cep.enabled"}
+    about = {"apiVersion": "v2", "name": "shop", "version": "1.0.0", "dependencies": [needs]}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
+    (parent / "values.yaml").write_text(yaml.safe_dump({"cep": REQUIRED}), encoding="utf-8")
+    argv = [helm, "template", "shop", str(parent), "--set", f"cep.enabled={wanted}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert ("kind: StatefulSet" in done.stdout) == made
 
 
 def test_settings_in_the_schema_are_the_applications():

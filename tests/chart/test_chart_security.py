@@ -76,6 +76,11 @@ def test_reading_with_a_token_that_nobody_has_is_refused(run_helm):
     assert done.returncode != 0
 
 
+def test_the_driver_listens_where_the_values_say(render):
+    assert render().settings["http"]["host"] == "0.0.0.0"
+    assert render({"service": {"listenAddress": "::"}}).settings["http"]["host"] == "::"
+
+
 def test_an_encrypted_key_has_its_password_in_the_same_secret(render):
     values = copy.deepcopy(PERMUTATIONS["mutual-tls"])
     values["kafka"]["security"]["keys"]["privateKeyPassword"] = "user.password"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.local.generators import generate
-from ops.bench.processes import LOCAL_CLUSTER, Family, Process, spark_home
+from ops.bench.processes import LOCAL_CLUSTER, Process, family_of, spark_home
 from tests.kafka.application import Application, expected_composites, records_of, until
 from tests.kafka.test_whole_way import apply_topics, send, settings_for
 from tests.undated import undated
@@ -32,7 +32,7 @@ def name_of(process: Process) -> str:
 
 def victims(application: Application, kind: str) -> list[int]:
     """Processes of a kind below the application."""
-    family = Family(application.process.pid).sample()
+    family = family_of(application.process.pid)
     if kind == "owner":
         return [one.pid for one in family if name_of(one) == "cep-owner"]
     if kind == "executor":

@@ -27,7 +27,7 @@ from app.local.outlets import outlet_of
 from app.local.ports import free_ports
 from app.local.registry import embedded_registry
 from app.local.sending import Sender, at_once
-from ops.bench.processes import LOCAL_CLUSTER, Family, spark_home
+from ops.bench.processes import LOCAL_CLUSTER, family_of, spark_home
 from tests.kafka.application import ROOT, Application, until
 from tests.kafka.secured import GuardedRegistry, Secured, secured_services
 from tests.kafka.test_whole_way import START_MS, apply_topics
@@ -126,7 +126,7 @@ def shapes(secret: str) -> Iterator[bytes]:
 def processes(application: Application, secured: Secured) -> tuple[list[str], int]:
     """Secrets in command lines and environments of the application and all that it started; the driver was given one as a variable."""
     found, looked_at = [], 0
-    for process in Family(application.process.pid).sample():
+    for process in family_of(application.process.pid):
         for what in ("cmdline", "environ"):
             with contextlib.suppress(OSError):  # it may have ended
                 content = Path(f"/proc/{process.pid}/{what}").read_bytes()

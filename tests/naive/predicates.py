@@ -5,6 +5,7 @@ A `View` is what is known of a match: the events of each variable in total order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -188,4 +189,6 @@ def aggregate(asked: Aggregate, events: list[Event]) -> Any:
         return in_64_bit(sum(values))
     if asked.function == "avg":
         return sum(values) / len(values)
+    if any(map(is_nan, values)):
+        return math.nan
     return min(values) if asked.function == "min" else max(values)

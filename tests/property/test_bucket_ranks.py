@@ -16,8 +16,9 @@ from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.bucket import matching, recording
 from app.bucket.hold import Progress, TimeRules
-from app.bucket.ingress import IngressPlan, trusted
+from app.bucket.ingress import IngressPlan
 from app.bucket.route import group_identity
+from app.bucket.trusted import trusted
 from app.cep.stacks.engine import StacksEngine
 from app.query.plan import Catalog, Plan, QueryGroup
 from tests.naive.arrival import on_time

@@ -27,7 +27,7 @@ constants = st.one_of(
     st.floats(0, 1e300, allow_nan=False).map(lambda v: t.Constant("float", v)),
     st.text(max_size=5).map(lambda v: t.Constant("string", v)),
     st.booleans().map(lambda v: t.Constant("boolean", v)),
-    st.integers(0, 100 * HOUR).map(lambda v: t.Constant("duration", v)),
+    st.one_of(st.integers(0, 100 * HOUR), st.integers(1, 10**9).map(lambda v: v / 1024)).map(lambda v: t.Constant("duration", v)),
     st.integers(-(10**12), 10**13).map(lambda v: t.Constant("timestamp", v)),
 )
 negatable = st.one_of(st.integers(1, 99).map(lambda v: t.Constant("integer", -v)), st.floats(0.5, 9).map(lambda v: t.Constant("float", -v)))

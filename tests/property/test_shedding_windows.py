@@ -71,7 +71,7 @@ def test_every_part_of_a_window_has_the_literal_threshold_of_its_own(pairs: list
 
 
 def test_golden_table_of_the_specification() -> None:
-    """Specification 2.2: five positions, types A and B, rows of 100; to drop 2 of 5 events per window the threshold is 10."""
+    """eSPICE's example: five positions, types A and B, rows of 100; to drop 2 of 5 events per window the threshold is 10."""
     counts = {0: [70, 15, 10, 5, 0], 1: [0, 60, 30, 10, 0]}
     a_of_ten = [8, 5, 2, 5, 2]
     pairs = []

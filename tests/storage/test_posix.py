@@ -137,3 +137,19 @@ def test_a_disk_that_is_mounted_for_reading_is_told(small_disk):
     with pytest.raises(StorageError, match=r"hint: mount it writable"):
         PosixStore(small_disk).write("b", [b"new"])
     assert PosixStore(small_disk).read("a") == b"old"
+
+
+def test_files_of_somebody_else_are_synced_with_their_checksums_and_folders(tmp_path, effects):
+    root = tmp_path / "root"
+    for folder in ("spark/offsets", "spark/commits"):
+        (root / folder).mkdir(parents=True)
+    for name in ("spark/offsets/3", "spark/offsets/.3.crc", "spark/commits/2"):
+        (root / name).write_text("x")
+    PosixStore(root).sync(["spark/offsets/3", "spark/commits/2", "spark/commits/9"])
+    assert effects == [
+        ("sync", "root/spark/offsets/3"),
+        ("sync", "root/spark/offsets/.3.crc"),
+        ("sync", "root/spark/commits/2"),
+        ("sync", "root/spark/offsets"),
+        ("sync", "root/spark/commits"),
+    ]

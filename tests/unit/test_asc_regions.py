@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from app.asc import attribute
 from app.asc.adaptive import changed
 from app.asc.constructs import Constructs
 from app.asc.evaluate import evaluate_regions
@@ -161,3 +162,25 @@ def test_sampled_regions_know_which_texts_fail_a_like_that_is_no_range() -> None
     by_regions = evaluate_regions(selection.constructs, selection.regions(batch(texts), np.arange(len(TEXTS))), selection.initial)
     assert by_regions.rows.tolist() == selection.select(batch(texts)).relevant.tolist()
     assert by_regions.rows.tolist() == [k for k, text in enumerate(TEXTS) if text.endswith("b")]
+
+
+def test_combinations_of_failed_likes_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribute, "MOST_COMBINATIONS", 20)
+    one = plan(either=tuple((ConstantTest("x", Kind.STRING, "like", (f"%{letter}%",)),) for letter in "abc"))
+    more = [replace(plan(ConstantTest("x", Kind.STRING, "like", (f"%{letter}%",))), name=letter) for letter in "abcdefgh"]
+    catalog = Catalog.of((one, *more))
+    selection = Selection(catalog, "s")
+    (texts,) = [found._texts() for found in selection._attributes if found.attribute == "x"]
+    random = np.random.default_rng(7)
+    most, begin = 0, len(texts._table)
+    for _ in range(40):
+        words = ["".join(random.choice(list("abcdefghij"), 5)) for _ in range(15)]
+        found = selection.select(
+            batch(Column(Kind.STRING, np.arange(15, dtype=np.int32), None, Dictionary.of([w.encode() for w in words])))
+        )
+        for query, own in enumerate(catalog.plans):
+            expected = [k for k, word in enumerate(words) if candidate({"type": "T", "x": word}, own.items[0], ())]
+            assert found.of_query(query)[0].tolist() == expected
+        most = max(most, len(texts._combinations))
+        assert len(texts._table) == begin + len(texts._combinations)
+    assert 20 < most <= 20 + 15

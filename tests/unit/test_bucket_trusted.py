@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,55 @@ def test_forgetting_is_the_same_however_the_input_is_cut(catalog: Catalog) -> No
             (sorted(stage.late), stage.matches, stage.order.contents(stage.bucket._floor(*stage.bucket._groups.values()))[0].tolist())
         )
     assert answers[0][0] and answers[0] == answers[1] == answers[2]
+
+
+BOTH_KEYS = {"A": {"k": "integer", "s": "integer"}}
+OF = 'name: {name}\nfrom: input\nevent: SEQ(A a, A b)\nwhere: "{keys}"\nwithin: 2 s\n'
+
+
+def told_late(*keys: str, time: list[int], k: list[int], s: list[int]) -> tuple[list[tuple[int, int]], int]:
+    """Places that buckets tell late, one by one, and how many matches there are; each query is a group of its own."""
+    texts = [(f"{n}.yaml", OF.format(name=f"q{n}", keys=one)) for n, one in enumerate(keys)]
+    compiled = compile_texts(texts, {"input": stream_schema(BOTH_KEYS)})
+    assert not compiled.errors
+    assert len(compiled.catalog.groups) == len(keys)
+    buckets = 3
+    ingress, all_ = IngressPlan(compiled.catalog, RULES, buckets), [Bucket(compiled.catalog, [RULES], n) for n in range(buckets)]
+    greatest: dict[int, int] = {}
+    told, matches = [], 0
+    for row in range(len(time)):
+        batch = events([time[row]], [k[row]], first_offset=row)
+        batch = replace(batch, columns={**batch.columns, "s": Column(Kind.INTEGER, np.array([s[row]]))})
+        progress = Progress(dict(greatest), frozenset(greatest))
+        ingested = ingress.ingest(batch, progress)
+        greatest |= ingested.judgement.greatest_times
+        for bucket, chunk in zip(all_, ingested.chunks, strict=True):
+            output = bucket.advance([chunk], progress)
+            told += [(int(source), int(offset)) for source, offset in output.late]
+            matches += sum(len(found.matches) for found in output.found)
+    return told, matches
+
+
+def test_an_event_that_is_late_for_its_key_is_told_once_however_many_groups_it_is_late_for() -> None:
+    stream = {"time": [1_000, 500, 1_500], "k": [7, 7, 7], "s": [1, 1, 1]}
+    for keys in (["[k]"], ["[k]", "[k] AND [s]"], ["[k] AND [s]", "[k]"]):
+        assert told_late(*keys, **stream) == ([(0, 1)], len(keys)), keys
+
+
+def test_an_event_that_another_group_matches_is_not_late() -> None:
+    """A group that does not go by the key waits for the watermark: in its order nothing is late here, as far as lateness allows."""
+    lateness = 5_000
+    rules = replace(RULES, allowed_lateness_ms=lateness)
+    texts = [("a.yaml", OF.format(name="trusted", keys="[k]")), ("b.yaml", OF.format(name="waits", keys="[s]"))]
+    compiled = compile_texts(texts, {"input": stream_schema(BOTH_KEYS)})
+    ingress, bucket = IngressPlan(compiled.catalog, rules, 1), Bucket(compiled.catalog, [rules], 0)
+    batch = events([1_000, 500], [7, 7])
+    batch = replace(batch, columns={**batch.columns, "s": Column(Kind.INTEGER, np.array([1, 1]))})
+    ingested = ingress.ingest(batch, Progress({}))
+    first = bucket.advance(ingested.chunks, Progress({}))
+    end = bucket.advance([], Progress({0: 100_000}, frozenset({0})))
+    assert len(first.late) == len(end.late) == 0
+    found = {
+        compiled.catalog.plans[one.query].name: len(one.matches) for output in (first, end) for one in output.found if len(one.matches)
+    }
+    assert found == {"waits": 1}

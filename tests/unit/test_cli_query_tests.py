@@ -77,3 +77,25 @@ def test_a_query_over_composite_events_is_tested_with_them_wherever_the_other_qu
     for folder in (apart, together):
         assert {(one.query, one.passed) for one in run_tests([folder])} == {("theft", True), ("gang", True)}
         assert len(run_tests([folder])) == 3
+
+
+UNTIL = """
+name: q
+event: SEQ(C c, A a+ UNTIL (a.stop = true AND a.level > 2.5), B b)
+within: 1 m
+strategy: skip-till-next-match
+return: {steps: count(a)}
+tests:
+  - name: the attribute stop is in no line, and level is a whole number in all of them
+    given: |
+      0s C
+      1s A level=3
+      2s A level=3
+      3s B
+    expect: [{steps: 2}]
+"""
+
+
+def test_attributes_that_only_an_until_mentions_are_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text(UNTIL)
+    assert [outcome.passed for outcome in run_tests([tmp_path])] == [True]

@@ -1,4 +1,4 @@
-"""The command line over files: the contract of query-language.md, section 8."""
+"""The command line over files: what `cep replay --help` promises."""
 
 from __future__ import annotations
 
@@ -77,6 +77,15 @@ def test_an_anonymous_item_has_no_name_and_nan_is_null(cep) -> None:
     (found,) = objects(out)
     assert found["events"] == [{"var": None, "position": 0}, {"var": "b", "position": 1}]
     assert found["fields"] == {"r": None, "n": 0.0}
+
+
+def test_an_attribute_without_any_value_is_what_an_until_takes_it_for(cep) -> None:
+    """It was a text, and a text is not compared with a number."""
+    write("q.yaml", "name: q\nevent: SEQ(C c, A a+ UNTIL (a.v > 5), B b)\nwithin: 1 s\nstrategy: skip-till-next-match\n")
+    write("e.jsonl", events(*({"type": name, "time": time, "v": None} for time, name in enumerate("CAAB"))))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    assert [len(one["events"]) for one in objects(out)] == [4]
 
 
 def test_nothing_found_is_an_empty_file(cep) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
+import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv, feather
 
 from app.cli.inputs.events import Choices, gather_input
+from app.cli.whole_files import whole_file
+from app.errors import DependencyError
 from app.events.opened import StandardInput
 from app.events.rows import Row
 
@@ -117,3 +123,93 @@ def test_a_csv_column_that_turns_out_to_be_text_is_text_from_the_beginning(expec
     assert [column.dictionary.entry(code).decode() for code in column.values.tolist()] == [
         "009" if k == 9 else f"{k}.50" for k in range(12)
     ]
+
+
+def avro(path: str, rows, schema) -> None:
+    with Path(path).open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema({"type": "record", "name": "Q", "fields": schema}), rows)
+
+
+@pytest.mark.parametrize("odd", [{"name": "stream", "type": "string"}, {"name": "either", "type": ["string", "long", "boolean"]}])
+def test_lines_go_on_behind_a_container_that_is_read_row_by_row(cep, expected, odd) -> None:
+    plain = [{"name": "time", "type": "long"}, {"name": "symbol", "type": "string"}, {"name": "price", "type": "double"}]
+    rows = [{**row, odd["name"]: "s"} for row in ROWS]
+    avro("a.avro", rows[:5], [*plain, odd])
+    avro("b.avro", rows[5:], [*plain, odd])
+    gathered = gather_input([Path("a.avro"), Path("b.avro")], None, Choices())
+    assert gathered.whole().lines.tolist() == list(range(8))
+    Path("s.yaml").write_text('name: rise\nfrom: s\nevent: SEQ(Q a, Q b)\nwhere: "[symbol] AND b.price > a.price"\nwithin: 3 s\n')
+    Path("all.jsonl").write_bytes(jsonl(rows))
+    together, apart = (cep("replay", "--queries", "s.yaml", "--events", *given) for given in (["all.jsonl"], ["a.avro", "b.avro"]))
+    assert together[1].count("\n") == apart[1].count("\n") > 0
+
+
+def test_a_container_that_breaks_off_is_counted_as_far_as_it_goes(expected) -> None:
+    schema = [{"name": "time", "type": "long"}, {"name": "n", "type": ["null", "long"]}]
+    avro("a.avro", [{"time": k, "n": k} for k in range(3)], schema)
+    Path("a.avro").write_bytes(Path("a.avro").read_bytes()[:-4])
+    avro("b.avro", [{"time": k, "n": k} for k in range(3)], schema)
+    gathered = gather_input([Path("a.avro"), Path("b.avro")], None, Choices(skip=True))
+    lines = gathered.whole().lines
+    assert len(np.unique(lines)) == len(lines) >= 3
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("first", ["a.jsonl", "a.parquet"])
+def test_numbers_of_one_file_and_texts_of_another_are_told_and_not_looked_at_for_ever(cep, expected, first) -> None:
+    rows = [{"type": "Q", "time": k, "symbol": "A", "price": 1.0, "n": 1} for k in range(3)]
+    Path(first).write_bytes(jsonl(rows)) if first.endswith("l") else pq.write_table(pa.Table.from_pylist(rows), first)
+    Path("b.csv").write_text("type,time,symbol,price,n\nQ,1000,A,2.0,007\n")
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", first, "b.csv")
+    assert code == 1
+    assert err.startswith("b.csv:2:1: attribute \"n\": '007' is no integer, as in the lines before")
+
+
+def test_a_quote_that_nobody_closes_is_a_finding(cep, expected) -> None:
+    Path("b.csv").write_text('type,time,symbol,price,n\n"Q,1,A,2.0,7\n' + "Q,2,A,2.0,7\n" * 20_000)
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "b.csv")
+    assert code == 1
+    assert "b.csv:" in err
+    assert "field larger than field limit" in err
+
+
+def test_no_room_for_what_does_not_fit_into_memory_is_no_fault_of_the_events(expected, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("app.cli.inputs.events.gather", full)
+    with pytest.raises(DependencyError, match=r"no room for temporary files in .*\nhint: make room, or name another folder in TMPDIR"):
+        gather_input([Path("plain.jsonl")], None, Choices())
+
+
+def test_an_output_file_takes_its_place_when_it_is_whole(cep, expected) -> None:
+    Path("out.jsonl").write_text("before\n")
+    Path("bad.jsonl").write_bytes(jsonl(ROWS) + b"no json\n")
+    assert cep("replay", "--queries", "q.yaml", "--events", "bad.jsonl", "--out", "out.jsonl")[0] == 1
+    with suppress(RuntimeError), whole_file(Path("out.jsonl")) as path:
+        path.write_text("half")
+        raise RuntimeError
+    assert Path("out.jsonl").read_text() == "before\n"
+    assert cep("replay", "--queries", "q.yaml", "--events", "plain.jsonl", "--out", "out.jsonl")[0] == 0
+    assert Path("out.jsonl").read_text() == expected
+    assert not [path.name for path in Path().iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["e.jsonl", "e.jsonl.gz", "E.JSONL.ZST"])
+def test_a_generated_stream_is_packed_as_its_name_says(cep, expected, name) -> None:
+    assert cep("generate", "retail", "--events", "100", "--out", name)[0] == 0
+    assert gather_input([Path(name)], None, Choices()).pieces.events == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["retail", "--out", "e.parquet"], "what is written are JSON lines"),
+        (["retail", "--out", "e.jsonl", "--score", "plain.jsonl"], "leave --out out"),
+    ],
+)
+def test_what_generate_cannot_do_it_says(cep, expected, arguments, told) -> None:
+    code, _, err = cep("generate", *arguments)
+    assert code == 78
+    assert told in err
+    assert not Path(arguments[2]).exists()

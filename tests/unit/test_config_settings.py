@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.config.durations import format_duration, parse_duration
+from app.config.durations import format_duration, parse_duration, parse_milliseconds
 from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError
 
@@ -189,6 +189,15 @@ def test_source_topics_are_sorted_with_the_heartbeat_among_them() -> None:
 def test_durations_are_read_and_written(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
     assert parse_duration(format_duration(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "exact", "rounded"), [("1.001 s", 1001, 1001), ("0.5 ms", 0.5, 0), ("0.0001 s", 0.1, 0), ("2.6 ms", 2.6, 3)]
+)
+def test_durations_have_fractions_until_they_are_settings(text: str, exact: float, rounded: int) -> None:
+    assert parse_milliseconds(text) == exact
+    assert isinstance(parse_milliseconds(text), type(exact))
+    assert parse_duration(text) == rounded
 
 
 @pytest.mark.parametrize("text", ["5", "s", "-5 s", "5 parsecs", "", 5, None, "5 S"])

@@ -21,7 +21,8 @@ from app.console.condition import of_application, of_query
 from app.console.drawing import drawing, placed
 from app.console.figures import Figures
 from app.console.plots import Line, plot, sparkline
-from app.console.recent import MOST_SHOWN, Recent
+from app.console.recent import MOST_CONSTITUENTS, MOST_SHOWN, Recent
+from app.console.schemas import AGAIN_S, AWAY, REFUSED, Schemas
 from app.console.site import HEADERS, Site
 from app.console.words import duration, short
 from app.control.history import SLOTS
@@ -31,8 +32,8 @@ from app.control.running_catalog import RunningCatalog
 from app.control.shed_reports import ShedReport
 from app.delivery.composite_schema import composite_schema
 from app.delivery.tail import MOST_RECORDS, Tail, TailRecord
-from app.errors import DependencyError, Finding, Location
-from app.events.avro import parse_schema
+from app.errors import AccessRefusedError, DependencyError, Finding, Location
+from app.events.avro import SchemaError, parse_schema
 from app.query.compile import read_queries
 from app.query.plan import Catalog, Shedding
 from app.query.resolved.vocabulary import UNKNOWN
@@ -51,14 +52,17 @@ class Topics:
         self.schemas: dict[int, Any] = {}
         self.records: dict[str, list[TailRecord]] = {}
         self.problem = ""
-        self.down = False
+        self.down: DependencyError | None = None
+        self.asked: list[int] = []
+        """Ids of schemas that the registry was asked for."""
 
     def last(self, topic: str, most: int = MOST_RECORDS) -> Tail:
         return Tail(tuple(reversed(self.records.get(topic, [])[-most:])), self.problem)
 
     def schema(self, number: int) -> Any:
-        if self.down:
-            raise DependencyError("the registry is away")
+        self.asked.append(number)
+        if self.down is not None:
+            raise self.down
         return self.schemas.get(number)
 
     def write(self, topic: str, number: int, schema: dict[str, Any], value: dict[str, Any], key: bytes = b"", kind: bytes = b"") -> None:
@@ -207,6 +211,20 @@ def test_before_anything_runs_the_page_says_what_is_waited_for(console):
     assert "main loop silent for 120 s" in console.json("/console.json")["condition"]["reasons"]
 
 
+def test_the_page_of_a_query_that_does_not_run_says_so_and_what_it_is(console):
+    last_ms = console.world.clock.now - 7_200_000
+    model = {"method": "gspice", "file": "models/q/3.model", "digest": "ab" * 32, "events": 5000, "first_ms": 1, "last_ms": last_ms}
+    console.open(PLAN, a_plan(shedder="gspice", latency_bound_ms=1000), models={"q": model})
+    console.world.plane.running.bad("stopping")
+    for name in ("q", "price-run"):
+        status, _, page = console.ask(f"/queries/{name}/")
+        assert (status, f"<title>{name}: stopped" in page, "<dt>Latency p95</dt>" in page) == (200, True, False)
+        assert "<dt>Shedder</dt>" in page
+        assert console.json(f"/queries/{name}/console.json")["condition"]["word"] == "stopped"
+    assert f"gspice, {duration(7_200_000)} old" in console.ask("/queries/q/")[2]
+    assert console.ask("/")[0] == 200
+
+
 def test_errors_in_files_are_shown_where_they_are_and_nothing_in_them_runs(console):
     place = Location("queries/a.yaml", 9, 8, 3, f"where: {EVIL}")
     told = QuerySet("broken", console.world.clock.now, (Finding(f"no such thing {EVIL}", place, f"try {EVIL}"),), (EVIL,), ("q", "new"))
@@ -237,6 +255,7 @@ def test_composite_events_are_shown_with_constituents_and_verdicts_and_nothing_i
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)") >= 4
     assert "stocks.quotes/1/2" in page
+    assert "<summary>3 events<" in page
     assert "false positive" in page
 
 
@@ -262,6 +281,17 @@ def test_verdicts_are_found_behind_a_thousand_audit_records_of_other_kinds(conso
     assert told["looked_at"] == 5 * MOST_RECORDS + 1
 
 
+def test_composite_events_have_their_verdicts_where_more_verdicts_are_known_than_shown(console):
+    verdict = {"time": 1, "query": "price-run", "version": 1, "batch_id": 4, "verdict": "CONFIRMED", "refuted_by": None}
+    console.topics.write("cep.price-run", 7, composite_schema(PLAN), composite(0))
+    for number, word in [(0, "UNVERIFIABLE"), *((number, "CONFIRMED") for number in range(3 * MOST_SHOWN))]:
+        console.topics.write("cep.audit", 8, VERDICT, {**verdict, "composite_event": f"{number:032x}", "verdict": word}, b"price-run")
+    told = console.json("/queries/price-run/console.json")
+    assert [event["verdict"] for event in told["composite_events"]["records"]] == ["CONFIRMED"], "of two the newer one"
+    shown = [one["composite_event"] for one in told["verdicts"]["records"]]
+    assert shown == [f"{number:032x}" for number in reversed(range(2 * MOST_SHOWN, 3 * MOST_SHOWN))]
+
+
 def test_records_of_others_and_rubbish_are_passed_over(console):
     schema = composite_schema(PLAN)
     foreign = {**schema, "name": "PriceRunner"}
@@ -284,18 +314,60 @@ def test_no_more_are_shown_than_fit(console):
     found = console.json("/queries/price-run/console.json")["composite_events"]["records"]
     assert len(found) == MOST_SHOWN
     assert found[0]["id"] == f"{59:032x}", "the newest first"
-    assert len(found[0]["events"]) < 100
+    assert (len(found[0]["events"]), found[0]["constituents"]) == (MOST_CONSTITUENTS, 1200)
+    assert f"<summary>1200 events, the first {MOST_CONSTITUENTS}<" in console.ask("/queries/price-run/")[2]
     assert len(found[0]["fields"]["symbol"]) < 1000
 
 
-def test_a_broker_or_registry_that_is_away_is_told_on_the_page(console):
+def test_a_broker_that_is_away_is_told_on_the_page(console):
     console.topics.problem = f"Broker: {EVIL}"
     page = console.ask("/queries/price-run/")[2]
     assert "Broker: &lt;script&gt;" in page
+    assert "None among them" not in page
+
+
+@pytest.mark.parametrize(("down", "why"), [(DependencyError("it is away"), AWAY), (AccessRefusedError("wrong password"), REFUSED)])
+def test_a_registry_that_is_away_is_told_on_the_page_and_asked_once(console, down, why):
+    report = ShedReport(0, "price-run", 1, 7, "random", 0.5, considered=4, dropped=1).to_avro()
+    for number in range(100):
+        console.topics.write("cep.price-run", 7 + number % 3, composite_schema(PLAN), composite(number))
+        console.topics.write("cep.audit", 20 + number, SHED_REPORT, report, b"price-run")
+    console.topics.down = down
+    status, _, page = console.ask("/queries/price-run/")
+    assert (status, page.count(f"<strong>{why}</strong>")) == (200, 2), "of composite events, and of verdicts"
+    assert "None among them" not in page
+    assert "No verdicts among" not in page
+    told = console.json("/queries/price-run/console.json")
+    assert told["composite_events"] == {"records": [], "looked_at": 100, "problem": why}
+    assert len(console.topics.asked) == 1, "a question takes seconds, and others wait for the page"
+
+
+def test_what_the_registry_told_before_it_went_away_can_still_be_read(console):
     console.topics.write("cep.price-run", 7, composite_schema(PLAN), composite(1))
-    console.topics.down = True
-    assert console.ask("/queries/price-run/")[0] == 200
-    assert console.json("/queries/price-run/console.json")["composite_events"]["records"] == []
+    assert console.json("/queries/price-run/console.json")["composite_events"]["problem"] == ""
+    console.topics.raw("cep.price-run", b"\0\0\0\0\x63zz")
+    console.topics.down = DependencyError("it is away")
+    told = console.json("/queries/price-run/console.json")["composite_events"]
+    assert (len(told["records"]), told["problem"]) == (1, AWAY)
+
+
+def test_each_schema_is_asked_for_once_in_a_look_and_an_absent_registry_again_after_a_while():
+    now, asked = [0.0], []
+
+    def schema_of(number: int) -> Any:
+        asked.append(number)
+        raise SchemaError("Protobuf") if number < 3 else DependencyError("it is away")
+
+    schemas = Schemas(schema_of, lambda: now[0])
+    look = schemas.look()
+    for number in (1, 2, 1, 2, 3, 4, 1, 3):
+        assert look.schema(b"\0" + number.to_bytes(4, "big")) is None
+    assert (asked, look.problem) == ([1, 2, 3], AWAY)
+    assert schemas.look().schema(b"\0\0\0\0\1") is None
+    now[0] = AGAIN_S
+    later = schemas.look()
+    assert later.schema(b"\0\0\0\0\1") is None
+    assert (asked, later.problem) == ([1, 2, 3, 1], ""), "what it says counts again"
 
 
 def test_a_model_is_told_with_its_age(console):

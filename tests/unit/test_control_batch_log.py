@@ -336,3 +336,25 @@ def test_directives_survive_json() -> None:
         (ShedReport(9, "q", 1, 6, "random", 0.5, 10, 4),),
     )
     assert Directive.from_json(directive.to_json()) == directive
+
+
+def test_what_a_directive_is_about_survives_a_crash_before_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    store = PosixStore(tmp_path)
+    write, sync = store.write, store.sync
+
+    def writing(name: str, parts: Iterable[Part]) -> int:
+        done.append(f"write {name}")
+        return write(name, parts)
+
+    def syncing(names: Iterable[str]) -> None:
+        names = list(names)
+        done.extend(f"sync {name}" for name in names)
+        sync(names)
+
+    monkeypatch.setattr(store, "write", writing)
+    monkeypatch.setattr(store, "sync", syncing)
+    log = BatchLog(store)
+    log.directive(7, Deciding())
+    log.settle()
+    assert done == ["sync spark/offsets/7", "sync spark/commits/6", "write batches/000000000007-directive.bin"]

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.client
 import json
+import select
 import socket
 import ssl
 import time
@@ -30,15 +31,13 @@ TOKEN = "an operator's token"
 DEADLINE_S = 60.0
 
 
-def endpoints() -> Endpoints:
-    return Endpoints(
-        "a task's token", Health(), lambda: (b"cep_leader 1\n", "text/plain"), list, dict, levels, set_level, lambda _: Ruling("use")
-    )
+def endpoints(metrics: bytes = b"cep_leader 1\n") -> Endpoints:
+    return Endpoints("a task's token", Health(), lambda: (metrics, "text/plain"), list, dict, levels, set_level, lambda _: Ruling("use"))
 
 
 @contextmanager
-def running(http_settings: Http) -> Iterator[tuple[ControlServer, ...]]:
-    started = servers(http_settings, endpoints())
+def running(http_settings: Http, metrics: bytes = b"cep_leader 1\n") -> Iterator[tuple[ControlServer, ...]]:
+    started = servers(http_settings, endpoints(metrics))
     try:
         yield started
     finally:
@@ -261,9 +260,75 @@ def test_who_asks_at_once_is_heard_however_many_say_nothing(monkeypatch):
             until(lambda: len(server._server.connections) <= 5)
 
 
+MUCH = b"cep_much 1\n" * 2_000_000
+"""More than the kernels of both ends hold for somebody who does not read."""
+
+
+def reader(server: ControlServer, requests: int) -> socket.socket:
+    """Somebody who asks for all metrics, and has not read anything yet."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(DEADLINE_S)
+    connection.connect(("127.0.0.1", server.port))
+    connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * requests)
+    return connection
+
+
+def test_a_probe_is_answered_however_many_ask_and_read_nothing():
+    with running(settings(port=0), MUCH) as (probes, _):
+        probes._server.connections = Connections(most=5)
+        with contextlib.ExitStack() as blocked:
+            idle = [blocked.enter_context(reader(probes, 20)) for _ in range(5)]
+            until(lambda: len(select.select(idle, [], [], 0)[0]) == 5)  # an answer is being written to each
+            for _ in range(3):
+                assert asked(probes, "/livez").status == 200
+            until(lambda: len(probes._server.connections) <= 5)
+
+
+def test_an_answer_that_is_read_in_drips_is_cut_off():
+    with running(settings(), MUCH) as (server,):
+        server._server.connections = Connections(patience_s=0.5)
+        with reader(server, 1) as connection:
+            read = len(connection.recv(512))
+            while len(server._server.connections) == 1 and read < len(MUCH):
+                read += len(connection.recv(512))
+                time.sleep(0.001)
+            assert read < len(MUCH)
+
+
+def test_who_takes_an_answer_slowly_goes_before_who_came_later():
+    now = [0.0]
+    connections = Connections(most=2, patience_s=30, clock=lambda: now[0])
+    pairs = [socket.socketpair() for _ in range(4)]
+    for _, theirs in pairs:
+        theirs.settimeout(DEADLINE_S)
+    slow = connections.enter(pairs[0][0])
+    connections.asked(slow)
+    connections.answered(slow)
+    now[0] = 10.0
+    asking = connections.enter(pairs[1][0])
+    third = connections.enter(pairs[2][0])
+    assert pairs[0][1].recv(1) == b"", "it has kept us waiting longest"
+    connections.asked(asking)
+    connections.asked(third)
+    assert connections.enter(pairs[3][0]) is None
+    connections.answered(asking)
+    now[0] = 40.5
+    connections.end_slow()
+    assert pairs[1][1].recv(1) == b"", "an answer must be taken in time"
+    pairs[2][0].sendall(b"an answer")
+    assert pairs[2][1].recv(100) == b"an answer", "what we work on takes as long as it takes"
+    for number in (slow, asking, third):
+        connections.leave(number)
+    assert len(connections) == 0
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+
 def test_a_request_that_drips_is_cut_off_and_one_that_is_being_answered_is_not():
     now = [0.0]
-    connections = Connections(most=2, ask_within_s=30, clock=lambda: now[0])
+    connections = Connections(most=2, patience_s=30, clock=lambda: now[0])
     pairs = [socket.socketpair() for _ in range(3)]
     for _, theirs in pairs:
         theirs.settimeout(DEADLINE_S)

@@ -597,3 +597,20 @@ def test_offsets_of_streams_are_shown_when_a_batch_is_committed(world: World) ->
     world.plane.show_offsets = lambda offsets: told.append(dict(offsets))
     world.run(0, 100)
     assert told == [{("readings", 0): 100, ("readings", 1): 0}], "the heartbeat's topic is our own"
+
+
+def of_part1(batch: int, *, event: bool) -> StageReport:
+    """A task that has read ten records of the second topic partition."""
+    return StageReport(batch, "ingress", 1, sources=(SourceProgress(PART1, 10, T0 if event else None, T0, T0),), counts={"consumed": 10})
+
+
+def test_a_partition_that_sends_nothing_but_what_is_no_event_is_silent(world: World) -> None:
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment"), lambda _: [("readings", 0), ("readings", 1)])
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    for batch in range(4):
+        world.run(batch, 100, of_part1(batch, event=False), duration_ms=2_000)
+    assert world.plane.directive(4).idle == (PART1,), "nothing but dead letters for longer than idle_after"
+    world.run(4, 100, of_part1(4, event=True), duration_ms=100)
+    assert world.plane.directive(5).idle == ()
+    world.run(5, 100, of_part1(5, event=True), duration_ms=60_000)
+    assert world.plane.directive(6).idle == (), "it is planned to speak, and did so last"

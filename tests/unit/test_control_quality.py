@@ -149,3 +149,16 @@ def test_what_is_remembered_is_small_and_nothing_of_queries_that_shed_nothing():
     for minute in range(30, 60):
         observed(quality, minute, 9, shed=True)
     assert len(orjson.dumps(quality.snapshot())) < 2 * 2048
+
+
+def test_a_clock_that_was_a_day_ahead_for_a_batch_leaves_nothing_behind():
+    quality, plans = begun(), {"q": a_plan()}
+    observed(quality, 1440, 4, shed=True)
+    assert len(quality.reports(0, 1440 * MINUTE, plans)) == 1
+    observed(quality, 1, 8, shed=True)
+    assert quality.estimates("q")["recall"].value == pytest.approx(0.8), "the minute that has not been is not counted"
+    assert len(quality.reports(1, MINUTE, plans)) == 1, "nobody waits for tomorrow"
+    again = Quality()
+    again.restore(orjson.loads(orjson.dumps(quality.snapshot())), 2 * MINUTE)
+    again.open(running())
+    assert again.estimates("q")["recall"].value == pytest.approx(0.8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from app.bucket.engines import new_engine, restore_engine
 from app.bucket.recording import match_sorted
 from app.cep.cells.texts import FEW, FEW_BYTES, TextTable
 from app.cep.engine import Watermarks
+from app.cep.matches import Matches
+from app.cep.why_not import plain_values
 from app.events.batch import NULL, Column, Dictionary, concatenate, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query import expressions as e
 from app.query.compile import compile_texts
 from app.query.plan import Plan
+from tests.naive import language, predicates
 from tests.unit.test_query_chains import STREAM
 
 WHERE = "[k] AND lower(a.s) = lower('Zürich')"
@@ -114,3 +119,52 @@ def test_floats_of_a_block_differ_as_floats_do_elsewhere(strategy: str, pair: tu
     columns = {"k": Column(Kind.INTEGER, np.ones(2, np.int64)), "x": Column(Kind.FLOAT, np.array(pair))}
     found = match_sorted(compiled.catalog, events_of_types(["A", "A"], [0, 1], columns)).found
     assert sum(len(one.matches) for one in found) == count
+
+
+def found_among(query: str, schema: StreamSchema, types: str, times: list[int], columns: dict[str, Column]) -> list[Matches]:
+    """The matches of a query that reads events of one schema."""
+    compiled = compile_texts([("q.yaml", f"name: q\nfrom: s\n{query}\n")], {"s": schema})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    found = match_sorted(compiled.catalog, events_of_types(list(types), times, columns)).found
+    return [one.matches for one in found if len(one.matches)]
+
+
+NUMBERS = StreamSchema("s", tuple(EventType(name, (Attribute("x", Kind.FLOAT),)) for name in "AB"))
+
+
+@pytest.mark.parametrize("values", list(permutations([1.0, float("nan"), 3.0])))
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_an_extreme_is_nan_where_an_element_is_wherever_it_stands(name: str, values: tuple[float, ...]) -> None:
+    """Evaluators of chains and of runs, the explanation for people, the independent engine: as sums and averages."""
+    columns = {"x": Column(Kind.FLOAT, np.array([*values, 0.0]))}
+    given = "within: 10 s\nstrategy: skip-till-next-match\n"
+    told = f"event: 'SEQ(A a{{3}}, B b)'\n{given}return: {{x: {name}(a.x)}}"
+    asked = f"event: 'SEQ(A a{{3}}, B b)'\n{given}where: {name}(a.x) OPERATOR 2\nreturn: {{x: {name}(a.x)}}"
+    (matches,) = found_among(told, NUMBERS, "AAAB", [0, 1, 2, 3], columns)
+    assert np.isnan(matches.fields["x"].values).tolist() == [True]
+    for operator in ("<=", ">", "!="):
+        assert found_among(asked.replace("OPERATOR", operator), NUMBERS, "AAAB", [0, 1, 2, 3], columns) == []
+    assert np.isnan(plain_values.aggregate(e.Aggregate(Kind.FLOAT, name, 0, "x"), list(values)))  # type: ignore[arg-type]
+    elements = [{"attributes": {"x": value}} for value in values]
+    assert np.isnan(predicates.aggregate(language.Aggregate(name, "a", "x"), elements))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("evaluator", ["stacks", "runs"])
+def test_length_counts_bytes_of_bytes_and_characters_of_texts(evaluator: str) -> None:
+    """One text table holds both: \N{LATIN SMALL LETTER E WITH ACUTE} is two bytes."""
+    attributes = (Attribute("raw", Kind.BYTES), Attribute("text", Kind.STRING))
+    schema = StreamSchema("s", tuple(EventType(name, attributes) for name in "AB"))
+    codes, both = np.zeros(2, np.int64), Dictionary.of(["\N{LATIN SMALL LETTER E WITH ACUTE}".encode()])
+    columns = {"raw": Column(Kind.BYTES, codes, None, both), "text": Column(Kind.STRING, codes, None, both)}
+    query = f"event: SEQ(A a, B b)\nwithin: 1 s\nevaluator: {evaluator}\nwhere: length(a.{{}}) = {{}}\nreturn: {{{{t: length(a.text), r: length(b.raw)}}}}"
+    for attribute, length in (("raw", 2), ("text", 1)):
+        (matches,) = found_among(query.format(attribute, length), schema, "AB", [0, 1], columns)
+        assert [matches.fields[name].values.tolist() for name in "tr"] == [[1], [2]]
+
+
+@pytest.mark.parametrize("evaluator", ["stacks", "runs"])
+@pytest.mark.parametrize(("span", "apart"), [("0.5 ms", [0]), ("1.5 ms", [0, 1]), ("2 ms", [0, 1]), ("5 s * 1e308", [0, 1, 2])])
+def test_events_are_held_against_parts_of_a_millisecond(evaluator: str, span: str, apart: list[int]) -> None:
+    query = f"event: SEQ(A a, B b)\nwithin: 1 s\nevaluator: {evaluator}\nwhere: b.time - a.time < {span}\nreturn: {{d: b.time - a.time}}"
+    found = found_among(query, NUMBERS, "ABBB", [0, 0, 1, 2], {"x": Column(Kind.FLOAT, np.zeros(4))})
+    assert [value for matches in found for value in matches.fields["d"].values.tolist()] == apart

@@ -314,3 +314,47 @@ def test_a_model_no_longer_fits_when_something_else_becomes_of_events_that_look_
     assert why is not None
     assert "when it was judged last" in why
     assert Examination(other).decline(lesson.model, replace(promise, true=FEWEST - 1)) is None, "too few to tell"
+
+
+def test_kinds_that_all_change_places_are_drift_however_many_there_are():
+    half = 1 / 32
+    then = Profile({f"k{n}": half if n < 32 else 0.0 for n in range(64)}, {}, 20_000)
+    now = Profile({f"k{n}": half if n >= 32 else 0.0 for n in range(64)}, {}, 20_000)
+    assert "kinds of events have other shares" in str(then.drift_to(now))
+    assert then.drift_to(then) is None
+
+
+def of_kinds(query, kinds):
+    """The recording with other types of events, in this order."""
+    types = query.batch.type
+    codes = {types.dictionary.entry(code).decode(): code for code in range(len(types.dictionary))}
+    values = np.array([codes[kind] for kind in kinds], dtype=types.values.dtype)
+    return replace(query.batch, type=replace(types, values=values))
+
+
+def test_shares_of_kinds_that_always_come_and_go_say_nothing_and_new_ones_do(query):
+    size = len(query.batch)
+    rng = np.random.default_rng(3)
+
+    def bursts(low, high, seed=0):
+        """A fifth of the time one kind is as frequent as that, the next fifth the other way round."""
+        share = np.where(np.arange(size) * 5 // size % 2, low, high)
+        return of_kinds(query, np.where(np.random.default_rng(seed).random(size) < share, "A", "B"))
+
+    then = Profile.of(query.plan, bursts(0.4, 0.6))
+    assert then.moving_kinds > 0.1
+    part = bursts(0.4, 0.6, 1)
+    assert then.drift_to(Profile.of(query.plan, take(part, np.arange(size // 5)))) is None, "as in any fifth of what was learned from"
+    still = Profile.of(query.plan, of_kinds(query, rng.choice(["A", "B"], size)))
+    assert still.moving_kinds < 0.05
+    assert "other shares" in str(still.drift_to(Profile.of(query.plan, take(part, np.arange(size // 5)))))
+    assert "other shares" in str(then.drift_to(Profile.of(query.plan, of_kinds(query, ["A"] * size))))
+
+
+def test_a_change_in_the_middle_of_what_was_learned_from_is_drift_to_what_came_behind_it(query):
+    size = len(query.batch)
+    mixed = of_kinds(query, ["A" if n % 4 else "B" for n in range(size // 2)] + ["B" if n % 4 else "A" for n in range(size - size // 2)])
+    later = Profile.of(query.plan, take(mixed, np.arange(size // 2, size)))
+    assert "other shares" in str(Profile.of(query.plan, mixed).drift_to(later)), (
+        "it is learned anew until there is enough of what comes now"
+    )

@@ -1,6 +1,6 @@
 import pytest
 
-from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
+from app.events.avro import SchemaError, StreamDefinition, parse_schema, parse_writer_schema, stream_records
 from app.events.types import Kind
 
 
@@ -60,6 +60,40 @@ def test_what_is_no_schema_is_refused():
     for text in ("{", '"strin"', '{"type": "record"}', "[1]", '{"type": "record", "name": "E", "fields": [{"name": "a", "type": "B"}]}'):
         with pytest.raises(SchemaError, match="no Avro schema"):
             parse_schema(text)
+
+
+WATTS = {"type": "double", "unit": "W"}
+
+
+def with_default(type_, default):
+    return {"type": "record", "name": "E", "fields": [{"name": "x", "type": type_, "default": default}]}
+
+
+@pytest.mark.parametrize(("type_", "default"), [("string", None), ("int", "1"), (WATTS, "much"), (WATTS, True), (["null", "int"], "")])
+def test_a_wrong_default_is_an_error_of_a_reader_and_none_of_a_writer(type_, default):
+    wrong = with_default(type_, default)
+    with pytest.raises(SchemaError, match="no Avro schema: Default value"):
+        parse_schema(wrong)
+    assert parse_writer_schema(wrong).records()[0]["name"] == "E"
+    whole = {"type": "record", "name": "F", "fields": [{"name": "e", "type": "E"}]}
+    assert parse_writer_schema(whole, [wrong]).records()[0]["name"] == "F"
+
+
+@pytest.mark.parametrize("type_", [WATTS, {"type": "float", "unit": "W"}, {"type": WATTS}, "double"])
+def test_a_whole_number_is_a_default_of_a_float(type_):
+    (entry,) = parse_schema(with_default(type_, 0)).records()[0]["fields"]
+    assert entry["default"] == 0
+
+
+@pytest.mark.parametrize("scale", [None, True, "2", 2_000_000_000])
+def test_a_decimal_with_an_impossible_scale_is_bytes(scale):
+    assert attributes(("a", {"type": "bytes", "logicalType": "decimal"})) == {"a": (Kind.FLOAT, False)}
+    try:
+        found = attributes(("a", {"type": "bytes", "logicalType": "decimal", "scale": scale}))
+    except SchemaError:
+        assert scale == "2", "fastavro says so itself"
+    else:
+        assert found == {"a": (Kind.BYTES, False)}
 
 
 def test_named_types_can_come_from_elsewhere():

@@ -2,6 +2,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from confluent_kafka.schema_registry import Schema
 
 from app.errors import DependencyError
 from app.events.avro import SchemaError, parse_schema
@@ -73,6 +74,15 @@ def test_a_flood_that_goes_on_is_a_bounded_rate_of_requests_and_of_memory():
             assert registry.schema(key) is None
     assert MOST_UNKNOWN * 2.9 < len(questions) <= MOST_UNKNOWN * 3, "at once, and once more every ten seconds"
     assert len(registry._unknown) <= MOST_UNKNOWN
+
+
+def test_a_writers_wrong_default_does_no_harm_but_a_readers_is_refused():
+    registry = Registry(RegistrySettings("mock://defaults"))
+    text = '{"type": "record", "name": "E", "fields": [{"name": "note", "type": "string", "default": null}]}'
+    schema_id = registry._asked(lambda client: client.register_schema("e-value", Schema(text, "AVRO")))
+    assert registry.schema(schema_id).records()[0]["name"] == "E"
+    with pytest.raises(SchemaError, match="Default value"):
+        registry.latest("e-value")
 
 
 def test_ids_beyond_31_bit_are_never_asked_for():

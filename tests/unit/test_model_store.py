@@ -44,6 +44,14 @@ def test_versions_count_on_and_the_choice_says_which_is_in_use(store):
     assert store.in_use() == {}
 
 
+def test_who_decided_by_another_choice_changes_nothing(store):
+    seen = store.choice("theft")
+    assert store.choose("theft", Choice(NONE, pinned=True, why="pinned by a person"), instead_of=seen)
+    assert not store.choose("theft", Choice(store.add(replace(learned(), taken=False), b"one").version), instead_of=seen)
+    assert store.choice("theft").pinned
+    assert [one.taken for one in store.versions("theft")] == [False]
+
+
 def test_choices_that_another_process_makes_are_seen(store):
     store.add(learned(), b"one")
     store.choose("theft", Choice(1))

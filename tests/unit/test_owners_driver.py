@@ -66,3 +66,17 @@ def test_who_does_not_answer_a_greeting_is_left_alone_for_a_while_where_there_ar
         assert seconds() >= 0.4
         assert seconds() >= 0.4, "the time is over"
     owners.close()
+
+
+def test_who_answers_us_and_cannot_be_reached_by_tasks_is_left_alone_where_there_are_others(port: int, tmp_path: Path) -> None:
+    owners = Owners(KEY, World(tmp_path, batches=1, events=20).settings)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener, KEY), daemon=True).start()
+        both = [("127.0.0.1", port), ("127.0.0.1", listener.getsockname()[1])]
+        first, second = owners.find(both)
+        owners.give_up(first, leave_alone=True)
+        assert owners.gone() == [first]
+        assert owners.find(both) == []
+        owners.give_up(second)
+        assert owners.find(both) == [first, second], "better than nobody"
+    owners.close()

@@ -19,7 +19,7 @@ from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
 from app.owners.snapshots import read_snapshot
 from app.owners.state_log import StateLog
-from app.storage.store import StorageAwayError
+from app.storage.store import StorageAwayError, StorageError
 from tests.undated import DETECTED_AT, head, undated_row
 from tests.unit.owners_world import BUCKETS, World
 
@@ -415,3 +415,23 @@ def test_a_composite_event_says_when_it_was_built_and_again_nothing_else_differs
         written.append(rows)
     first, again = (sorted(map(undated_row, rows)) for rows in written)
     assert first == again
+
+
+def test_files_that_cannot_be_deleted_keep_no_snapshot_back(world, homes, monkeypatch):
+    homes.append(world.home())
+    run(world, homes[0], 0, 3)
+    snapshot_now(homes[0])
+    refused = []
+
+    def refuses(*_: object, **__: object) -> None:
+        refused.append(1)
+        raise StorageError("cannot delete")
+
+    monkeypatch.setattr(StateLog, "prune", refuses)
+    monkeypatch.setattr(StateLog, "prune_more", refuses)
+    monkeypatch.setattr(Home, "_is_due", lambda *_: True)
+    begun = []
+    monkeypatch.setattr(Home, "_begin_snapshot", lambda _, number: begun.append(number))
+    homes[0].tend(2)
+    assert len(refused) == BUCKETS + 1
+    assert len(begun) == 1

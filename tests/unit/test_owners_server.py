@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
+from app.control.connections import Connections
 from app.owners import server, wire
 from app.owners.server import Owner, serve
-from app.owners.wire import Message, WireKey, connect
+from app.owners.wire import Message, WireError, WireKey, connect
+from app.storage.store import StorageError
 from tests.unit.owners_world import World
 
 
@@ -58,3 +62,43 @@ def test_strangers_that_say_nothing_keep_no_task_out_and_no_thread_each(monkeypa
         for one in known:
             assert one.ask({"op": "hello"}, timeout_s=60).head["pid"]
             one.close()
+
+
+def test_a_connection_that_cannot_be_taken_does_not_end_the_owner(monkeypatch) -> None:
+    monkeypatch.setattr(server.gc, "disable", lambda: None)
+    monkeypatch.setattr(server.gc, "freeze", lambda: None)
+    monkeypatch.setattr(server, "REFUSED_S", 0.0)
+    faults = [OSError(errno.EMFILE, "too many open files"), RuntimeError("can't start new thread")]
+    entered = Connections.enter
+
+    def enter(self: Connections, connection: socket.socket) -> int | None:
+        if faults:
+            raise faults.pop()
+        return entered(self, connection)
+
+    monkeypatch.setattr(Connections, "enter", enter)
+    key = WireKey(b"of the application")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener, key), daemon=True)
+        serving.start()
+        for _ in range(2):
+            with pytest.raises(WireError):
+                connect("127.0.0.1", listener.getsockname()[1], key)
+        wire_ = connect("127.0.0.1", listener.getsockname()[1], key)
+        assert wire_.ask({"op": "hello"}, timeout_s=60).head["pid"]
+        assert serving.is_alive()
+        wire_.close()
+
+
+def test_garbage_is_collected_also_where_tending_fails(tmp_path: Path, monkeypatch) -> None:
+    world, owner, collected = World(tmp_path, batches=1, events=20), Owner(), []
+    owner.answer(Message({"op": "open", "settings": world.settings.to_plain()}))
+
+    def fails(*_: object) -> None:
+        raise StorageError("no")
+
+    monkeypatch.setattr(server.Home, "tend", fails)
+    monkeypatch.setattr(server.gc, "collect", lambda: collected.append(1))
+    told, _ = owner.answer(Message({"op": "committed", "application": "test", "batch": 0}))
+    assert told["kind"] == "StorageError"
+    assert collected == [1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +14,15 @@ import yaml
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.config.settings import Settings, load_settings
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, DependencyError
 from app.evaluation.examination import Examination, Lesson
-from app.events.batch import EventBatch, take
+from app.events.batch import Column, Dictionary, EventBatch, take
+from app.events.types import Kind
 from app.owners.model_store import NONE, Choice, ModelStore
 from app.pipeline.learning import rounds
+from app.pipeline.learning.learner import Limit
 from app.pipeline.learning.rounds import Outcome, Wish, learn_round
+from app.pipeline.recorded import without_stragglers
 from app.storage.open import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -262,3 +267,44 @@ def test_a_model_of_a_stream_that_had_just_begun_gives_way_to_one_of_twice_as_ma
     assert outcome.learned is not None
     assert outcome.learned.why == f"there are {len(whole):,} events, version 1 had {len(whole) // 2:,}"
     assert (outcome.result, world.store.choice("theft").version) == (("taken", 2) if taken else ("no better", 1))
+
+
+def test_a_broker_that_is_away_ends_the_round_and_is_no_querys_fault(world, monkeypatch):
+    def away(*_: object) -> EventBatch:
+        raise DependencyError("no answer from the brokers")
+
+    world.write("first", "last")
+    monkeypatch.setattr(rounds, "newest_of", away)
+    with pytest.raises(DependencyError, match="no answer"):
+        world.round()
+
+
+def test_a_process_that_says_nothing_for_too_long_is_ended():
+    ended = threading.Event()
+    limit = Limit(0.2, ended.set)
+    for _ in range(4):
+        time.sleep(0.1)
+        limit.begin()
+    assert not ended.is_set(), "it says something"
+    assert ended.wait(10)
+    assert limit.reached
+    quiet = Limit(0.05, lambda: pytest.fail("it has ended by itself"))
+    quiet.end()
+    time.sleep(0.2)
+    assert not quiet.reached
+
+
+def events(times: list[int], sources: list[int]) -> EventBatch:
+    size = len(times)
+    types = Column(Kind.STRING, np.zeros(size, np.int32), None, Dictionary.of([b"A"]))
+    offsets = [sources[:n].count(source) for n, source in enumerate(sources)]
+    return EventBatch(np.array(times), np.array(sources), np.array(offsets), types, {})
+
+
+def test_events_that_the_application_would_refuse_as_late_teach_nothing():
+    batch = events([1_000, 90_000_000, 2_000, 89_999_000, 3_000], [0, 1, 0, 1, 0])
+    assert without_stragglers(batch, 60_000) is batch, "each topic partition has its own time"
+    late = events([90_000_000, 1_000, 90_000_500, 89_999_000], [0, 0, 0, 0])
+    assert without_stragglers(late, 60_000).offset.tolist() == [0, 2, 3]
+    backwards = take(late, np.array([3, 2, 1, 0]))
+    assert sorted(without_stragglers(backwards, 60_000).offset.tolist()) == [0, 2, 3], "in whatever order they are given"

@@ -307,3 +307,28 @@ def test_what_sheds_in_the_bucket_drops_there_what_the_library_drops_of_the_whol
     stays = model.gate(model.manifest.ratio_for(ratio)).keep(own)
     assert shed == int(np.count_nonzero(~stays & (own.items != 0)))
     assert shed / np.count_nonzero(own.items) == pytest.approx(ratio, abs=0.06)
+
+
+def test_a_given_model_that_the_application_cannot_run_on_the_query_is_refused_where_the_query_names_no_shedder(world, tmp_path):
+    for name in ("events.jsonl", "settings.yaml"):
+        (tmp_path / name).write_text((world / name).read_text())
+    text = QUERY.replace("within: 60 s", "window: {size: 200 events, slide: 100 events}").replace("shedder: gspice, pane: 7 events, ", "")
+    (tmp_path / "theft.yaml").write_text(text)
+    (tmp_path / "models").mkdir()
+    assert without_models(*deployed(tmp_path, tmp_path / "models")) == [("theft", "auto")]
+    learn(tmp_path, tmp_path / "models" / "theft.model", shedder="espice")
+    with pytest.raises(ConfigurationError, match="espice goes by positions in windows of time; this query's are in events") as caught:
+        deployed(tmp_path, tmp_path / "models")
+    assert "hint: let cep train choose" in str(caught.value)
+
+
+@pytest.mark.parametrize("shedder", ["pspice", "stateful", "pm-random"])
+def test_shedders_of_partial_matches_that_ask_what_is_left_of_a_window_are_refused_where_nobody_can_say(world, tmp_path, shedder):
+    (tmp_path / "settings.yaml").write_text((world / "settings.yaml").read_text())
+    windowed = QUERY.replace("within: 60 s", "window: {size: 60 s, slide: 20 s}").replace("gspice, pane: 7 events", shedder)
+    (tmp_path / "theft.yaml").write_text(windowed)
+    with pytest.raises(ConfigurationError, match=f"the shedder {shedder} asks how much of a window is left") as caught:
+        deployed(tmp_path, None)
+    assert "hint: write for instance gspice or espice" in str(caught.value)
+    (tmp_path / "theft.yaml").write_text(windowed.replace("window: {size: 60 s, slide: 20 s}", "within: 60 s"))
+    deployed(tmp_path, None)

@@ -72,3 +72,19 @@ def test_composite_events_that_are_never_complete_cannot_be_read(tmp_path):
     found = findings(tmp_path, ENDLESS)
     assert 'up.yaml:6:8: query "ups" is read by another query, but its matches may wait for each other without a bound in time' in found
     assert "hint: give it a within (or a window) in time" in found
+
+
+TWINS = QUERY.replace("name: up", "name: up-1") + "---\n" + QUERY.replace("name: up", "name: up1")
+
+
+def test_queries_whose_names_differ_in_hyphens_alone_share_no_subject(tmp_path):
+    """Each would overwrite the other's schema, or be refused as its next version."""
+    found = findings(tmp_path, TWINS.replace("return:", "output: {topic: ups}\nreturn:"))
+    assert 'up.yaml:10:7: queries "up-1" and "up1": the composite events of both have the subject ups-cep.Up1' in found
+    assert "hint: name another output.topic, or rename one of them" in found
+
+
+def test_their_timeouts_go_to_one_topic_whatever_their_own_are(tmp_path):
+    found = findings(tmp_path, TWINS.replace("return:", "on_timeout: emit\nreturn:"))
+    assert 'queries "up-1" and "up1": the timeouts of both have the subject cep.timeouts-cep.Up1Timeout' in found
+    assert "the composite events of both" not in found

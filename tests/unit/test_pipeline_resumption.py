@@ -152,3 +152,39 @@ def test_sources_that_are_not_kafka_or_have_not_begun_have_no_offsets(tmp_path: 
 def test_a_fresh_checkpoint_has_no_log(tmp_path: Path) -> None:
     assert OffsetLog(str(tmp_path)).committed() == {}
     OffsetLog(str(tmp_path)).correct(CORRECTION)
+
+
+def test_heartbeats_that_expired_unread_are_no_lost_records() -> None:
+    known = Numbers().reading(["a", "beat"], IDS)
+    logged = {**earliest(a=9), ("beat", 0): 3, ("beat", 1): 8}
+    found = resumption(known, ["a", "beat"], Kafka(IDS, earliest(a=7, beat=5)), logged, {"beat"})
+    assert found.correction == Correction(starts={("beat", 0): 5}), "what can still be read is read"
+    assert not found.lost
+
+
+def spark_log(folder: Path, offsets: dict[int, str], commits: dict[int, str]) -> OffsetLog:
+    for name, entries in {"offsets": offsets, "commits": commits}.items():
+        (folder / "spark" / name).mkdir(parents=True)
+        for batch, text in entries.items():
+            (folder / "spark" / name / str(batch)).write_text(text)
+            (folder / "spark" / name / f".{batch}.crc").write_text("sum")
+    return OffsetLog(str(folder))
+
+
+ENTRY = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":%d}}'
+
+
+@pytest.mark.parametrize("nothing", ["", "\0\0\0"])
+def test_entries_that_a_power_cut_left_empty_are_dropped(tmp_path, nothing) -> None:
+    log = spark_log(tmp_path, {0: ENTRY % 3, 1: ENTRY % 5, 2: nothing}, {0: "v1\n{}", 1: nothing})
+    assert log.drop_torn(1) == ["commits/1", "offsets/2"]
+    assert sorted(path.name for path in (tmp_path / "spark").rglob("*") if path.is_file()) == [".0.crc", ".0.crc", ".1.crc", "0", "0", "1"]
+    assert log.committed() == {("a", 0): 3}
+    assert log.drop_torn(1) == []
+
+
+def test_offsets_that_a_directive_was_decided_by_are_not_dropped(tmp_path) -> None:
+    log = spark_log(tmp_path, {0: ENTRY % 3, 1: ""}, {0: "v1\n{}"})
+    assert log.drop_torn(1) == []
+    with pytest.raises(SnapshotError, match="torn"):
+        log.committed()

@@ -80,6 +80,38 @@ def test_an_unknown_id_is_not_kept(waiting):
     assert worker.schema(9) is not None
 
 
+class CountingStore:
+    """Counts what a store is asked."""
+
+    def __init__(self, store):
+        self.store, self.asked = store, []
+
+    def __getattr__(self, name):
+        self.asked.append(name)
+        return getattr(self.store, name)
+
+
+def test_a_flood_of_random_ids_is_one_listing_of_the_checkpoint_per_task(waiting):
+    waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    worker = waiting.worker(FakeRegistry())
+    worker._store = counting = CountingStore(worker._store)
+    for task in range(1, 3):
+        worker.begin(3, waiting.watch.rule)
+        assert [worker.schema(key) for key in range(1000, 2000)] == [None] * 1000
+        assert worker.schema(7) is not None
+        assert counting.asked.count("names") == task
+    assert counting.asked.count("read") == 1
+
+
+def test_a_repeated_task_finds_what_another_one_of_the_batch_has_found(waiting):
+    """Though it looked for it in vain before: what was an event stays one."""
+    worker = waiting.worker(FakeRegistry())
+    assert worker.schema(7) is None
+    waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    worker.begin(3, waiting.watch.rule)
+    assert worker.schema(7) is not None
+
+
 def test_ids_of_another_registry_mean_other_schemas(waiting):
     waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
     assert waiting.worker(FakeRegistry(), url="http://elsewhere").schema(7) is None

@@ -10,11 +10,13 @@ from app.errors import CepError
 from app.events.types import Kind
 from app.query.compile import compile_texts, load_queries, read_queries
 from app.query.explain.stages import STAGES, explain
-from app.query.resolved.assumed import assumed_schemas
+from app.query.resolved.assumed import asked_kinds, assumed_schemas
 from app.query.resolved.resolved import Resolved
 from app.query.resolved.vocabulary import UNKNOWN, Streams
 from app.query.text.source import Mapping, read_documents
 from app.query.tree.elements import mentioned_elements
+from app.query.tree.parse import parse_condition, parse_interval_test
+from app.query.tree.printer import print_expression, print_interval_test
 from tests.golden.streams import CLIMATE, RETAIL, STREAMS
 
 ROOT = Path(__file__).parents[2]
@@ -203,3 +205,63 @@ def test_guessed_attributes_belong_to_the_types_that_tests_or_queries_say() -> N
     assert query.plan.equivalence == ("k",)
     assert query.plan.items[1].lacks == ("k",)
     assert query.plan.columns == ("k", "w")
+
+
+def test_kinds_are_guessed_from_untils_openers_and_what_must_differ_as_well() -> None:
+    text = (
+        'name: q\nevent: "SEQ(C c, A a+ UNTIL (a.v > 5 OR a.w = c.u), ANY(2; D, E BY k))"\nwhere: c.u = true\n'
+        'window: {size: 10 s, open: "Q c WHERE c.p > 1.5"}\n'
+    )
+    (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
+    assert isinstance(query.resolved, Resolved)
+    (schema,) = assumed_schemas(query.resolved, query.tests).values()
+    kinds = {event_type.name: {attribute.name: attribute.kind for attribute in event_type.attributes} for event_type in schema.types}
+    assert kinds == {
+        "C": {"u": Kind.BOOLEAN},
+        "A": {"v": Kind.INTEGER, "w": Kind.BOOLEAN},
+        "D": {"k": Kind.STRING},
+        "E": {"k": Kind.STRING},
+        "Q": {"p": Kind.FLOAT},
+    }
+    assert query.assumed
+    assert query.plan is not None
+    assert query.plan.columns == ("k", "u", "v", "w")
+    assert asked_kinds([query.resolved], ["v", "p"]) == {"v": Kind.INTEGER, "p": Kind.FLOAT}
+
+
+def test_the_windows_opener_need_not_have_the_equivalence_attribute() -> None:
+    text = 'name: q\nevent: SEQ(A a, B b)\nwhere: "[k]"\nwindow: {size: 10 s, open: "Q q WHERE q.p > 1.5"}\n'
+    (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
+    assert isinstance(query.resolved, Resolved)
+    (schema,) = assumed_schemas(query.resolved, query.tests).values()
+    names = {event_type.name: [attribute.name for attribute in event_type.attributes] for event_type in schema.types}
+    assert names == {"A": ["k"], "B": ["k"], "Q": ["p"]}
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-Infinity", "1e999"])
+def test_events_of_tests_hold_finite_numbers(value: str) -> None:
+    """They are JSON lines on their way, in which others are null."""
+    text = GIVEN.replace("90 s  Door", "90s  Door").replace("humidity=5", f"humidity={value}")
+    (error,) = compile_texts([("q.yaml", text)], {"climate": CLIMATE}).errors
+    assert (error.message, error.hint) == (f'"{value}" is no finite number', 'attribute "humidity" has the kind float')
+
+
+@pytest.mark.parametrize("text", ["a.x < 0.5 ms", "a.x < -0.0000001 ms", "a.x < 1001 ms", "a.x IN (1.5 ms, -2 s)"])
+def test_durations_are_printed_as_they_are_read(text: str) -> None:
+    tree = parse_condition(text).tree
+    assert print_expression(tree) == text
+    assert parse_condition(print_expression(tree)).tree == tree
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [(">= 0.5 ms", ">= 1 ms"), ("> 0.5 ms", "> 0 s"), ("< 1.5 ms", "< 2 ms"), ("<= 1.5 ms", "<= 1 ms")]
+)
+def test_lengths_of_intervals_are_held_against_whole_milliseconds_that_say_the_same(written: str, meant: str) -> None:
+    assert print_interval_test(parse_interval_test(written).tree) == meant
+
+
+def test_a_negated_end_for_part_of_a_millisecond_lasts_a_whole_one() -> None:
+    text = "name: q\nfrom: retail\nevent: SEQ(ShelfReading s, !(ExitReading e) FOR 0.4 ms)\nwithin: 1 m\n"
+    plan = compile_texts([("q.yaml", text)], STREAMS).catalog.plans[0]
+    assert plan.runs is not None
+    assert "for_ms=1)" in str(plan.runs.pattern)

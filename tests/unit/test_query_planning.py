@@ -151,6 +151,36 @@ def test_default_return_has_every_attribute_of_every_named_positive_variable() -
     assert names == ["s_tag_id", "s_store_id", "s_shelf_id", "e_tag_id", "e_store_id", "e_exit_id", "e_alarm", "e_counter_id"]
 
 
+def test_fields_of_the_default_return_are_named_by_variable_and_attribute_as_they_are() -> None:
+    attributes = tuple(Attribute(name, Kind.INTEGER) for name in ("class_", "class", "price($)", "a.b"))
+    text = "name: q\nfrom: s\nevent: A a\nwithin: 1 m\n"
+    plan = compile_texts([("q.yaml", text)], {"s": StreamSchema("s", (EventType("A", attributes),))}).catalog.plans[0]
+    assert [field.name for field in plan.returns] == ["a_class_", "a_class", "a_price", "a_a_b"]
+
+
+def test_blanks_before_the_variable_of_after_mean_nothing() -> None:
+    plans = [plan_of("[mote_id]", more=f"after: skip-to-first{blanks}b") for blanks in (" ", "   ")]
+    assert [(plan.runs.after, plan.runs.after_binding) for plan in plans if plan.runs is not None] == [("skip-to-first", 2)] * 2
+    assert plans[0].fingerprint == plans[1].fingerprint
+
+
+def test_durations_in_expressions_keep_their_fraction() -> None:
+    """0.5 ms was rounded to 0, so that the comparison never held."""
+    (join,) = plan_of("b.time - a.time < 0.5 ms").joins
+    assert join.condition.right == e.Literal(Kind.DURATION, 0.5)  # type: ignore[union-attr]
+    (join,) = plan_of("b.time - a.time < 1.001 s").joins
+    assert join.condition.right == e.Literal(Kind.DURATION, 1001)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("where", ["b.time - a.time < 5 s * 1e308", "a.humidity < 1e308 * 10 - 1e308 * 10"])
+def test_arithmetic_on_constants_that_leaves_all_numbers_is_left_to_the_engine(where: str) -> None:
+    """Five seconds by so many could not be told in whole milliseconds: validation ended in a traceback."""
+    plan = plan_of(where)
+    conditions = [*plan.items[0].local, *(join.condition for join in plan.joins)]
+    assert [isinstance(one.right, e.Arithmetic) for one in conditions] == [True]  # type: ignore[union-attr]
+    assert plan.items[0].tests == ()
+
+
 @pytest.mark.parametrize(
     ("shedding", "shedder"),
     [

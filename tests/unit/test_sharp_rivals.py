@@ -60,9 +60,7 @@ def test_who_completes_by_an_attribute_is_known_by_it(learn: object) -> None:
 def test_nothing_is_expected_of_a_kind_that_was_never_seen(learn: object) -> None:
     assert callable(learn)
     new = seen(np.random.default_rng(3))
-    unknown = JudgedMatches(
-        new.identity, new.query, new.state + 5, new.remaining, new.remaining_ms, new.last_type, new.last_position, new.values
-    )
+    unknown = JudgedMatches(new.identity, new.query, new.state + 5, new.remaining, new.remaining_ms, new.last_type, new.values)
     assert not learn(observed(), 0).expected(unknown)[0].any()
 
 

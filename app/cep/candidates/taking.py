@@ -23,7 +23,7 @@ from app.cep.candidates.layout import Parts, Taking
 from app.cep.cells.arrays import CELL_TYPE, STATES_PER_WORD, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.texts import TextTable
 from app.cep.predicates.kernels_machine import evaluate_rows
-from app.cep.predicates.program import ProgramCell, TextCell, like_matches
+from app.cep.predicates.program import OCTETS, ProgramCell, TextCell, like_matches
 from app.events.batch import ABSENT, Column, EventBatch
 from app.events.types import Kind
 
@@ -182,8 +182,14 @@ def _text_values(derived: TextCell, numbers: Integers, texts: TextTable) -> Inte
     """The function of every text, called once per distinct text."""
     pattern = derived.pattern
     if pattern is not None:
-        return texts.computed(f"like {pattern}", lambda text: int(like_matches(pattern, text)), numbers)
+        return texts.computed(f"like {pattern}", lambda text: int(like_matches(pattern, _decoded(text))), numbers)
+    if derived.function == OCTETS:
+        return texts.computed(OCTETS, len, numbers)
     if derived.function == "length":
-        return texts.computed("length", len, numbers)
+        return texts.computed("length", lambda text: len(_decoded(text)), numbers)
     change = str.lower if derived.function == "lower" else str.upper
-    return texts.computed(derived.function, lambda text: texts.number(change(text).encode()), numbers)
+    return texts.computed(derived.function, lambda text: texts.number(change(_decoded(text)).encode()), numbers)
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")

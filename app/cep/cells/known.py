@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from app.cep.cells.texts import TextTable
 from app.events.types import Kind
+from app.query.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +21,8 @@ class Known:
 
     texts: TextTable
     kinds: dict[str, Kind] = field(default_factory=dict)
+
+    @staticmethod
+    def of(plan: Plan, texts: Iterable[bytes]) -> Known:
+        """What is known before any event has come: texts to pin, and columns that are floats whatever the first events have."""
+        return Known(TextTable(texts), dict.fromkeys(plan.floats, Kind.FLOAT))

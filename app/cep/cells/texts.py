@@ -83,7 +83,7 @@ class TextTable:
         data, offsets = as_input(entries.data, np.uint8), as_input(entries.offsets, np.int64)
         number_codes(codes, rows, known[1], data, offsets, self._data, self._offsets, self._table, self._sizes, cells, at)
 
-    def computed(self, name: str, function: Callable[[str], int], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def computed(self, name: str, function: Callable[[bytes], int], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """A function of texts for many numbers, called once per distinct text and remembered under ``name``."""
         memo = self._memos.get(name)
         if memo is None or len(memo) < len(self):
@@ -92,7 +92,7 @@ class TextTable:
                 grown[: len(memo)] = memo
             memo = self._memos[name] = grown
         for number in np.unique(numbers[memo[numbers] == UNKNOWN]).tolist():
-            memo[number] = function(self.text(number).decode("utf-8", "replace"))
+            memo[number] = function(self.text(number))
         return memo[numbers]
 
     def keep(self, used: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,7 +15,6 @@ from app.cep.candidates.layout import Parts, counted, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, Integers, as_input
 from app.cep.cells.known import Known
-from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance, advance_plain
 from app.cep.chains.layout import STATE_FORMAT, layout_of
@@ -50,7 +49,7 @@ class ChainsEngine:
         self.options = options or EngineOptions()
         self.timeouts: Matches | None = None
         """Partial matches that timed out in the last feed; None unless the plan emits them."""
-        self._known = Known(TextTable(text_constants(plan)))
+        self._known = Known.of(plan, text_constants(plan))
         self.layout = layout_of(plan, chain, self._known.kinds, self._known.texts)
         self.store = ChainStore(self.layout)
         self._safe = Watermarks(-(2**63))  # no event to come is earlier

@@ -3,6 +3,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import types
 
@@ -58,8 +60,13 @@ def fold(function, is_float, to_float, cell, states_at, skipped, starts, stops, 
             scratch.tags[1], scratch.values[1] = FLOAT if is_float or state == BECAME_FLOAT else INTEGER, cells[rows[at], cell]
             if count > 1 and function <= AVG:
                 arithmetic(scratch, 0, OP_ADD)
-            elif count == 1 or compare_values(scratch, 1, 0, texts, 0) == (-1 if function == MIN else 1):
+                continue
+            order = 0 if count == 1 else compare_values(scratch, 1, 0, texts, 0)
+            if count == 1 or order == (-1 if function == MIN else 1):
                 scratch.tags[0], scratch.values[0] = scratch.tags[1], scratch.values[1]
+            elif order == 2:  # one of them is NaN, and the extreme stays so
+                scratch.tags[0] = FLOAT
+                scratch.values.view(np.float64)[0] = math.nan
         tag = scratch.tags[0]
         if count > 0 and (function == AVG or (to_float and tag == INTEGER)):
             numbers = scratch.values.view(np.float64)

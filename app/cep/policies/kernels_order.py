@@ -1,4 +1,4 @@
-"""The order of matches, and which of them begin behind the border that those told before have left (query-language.md, section 5).
+"""The order of matches, and which of them begin behind the border that those told before have left (queries/README.md, *After a match*).
 
 Rows number events in processing order, which inside a partition is the total order: matches of one partition are compared by rows.
 """

@@ -2,7 +2,7 @@
 
 A program is rows ``[opcode, a, b, c]``; its stack lives in a scratch array. Values carry a tag, because null, absent and the
 change from integer to float on overflow are only known when an event is looked at. The same machine serves conditions of items,
-joins inside sequence construction and return fields, so a rule of query-language.md, section 4, stands in one place.
+joins inside sequence construction and return fields, so a rule of queries/README.md, *Conditions*, stands in one place.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls

@@ -42,6 +42,8 @@ from app.query.expressions import (
 from app.query.text.like import like_expression
 
 TEXT_FUNCTIONS = ("lower", "upper", "length")
+OCTETS = "octets"
+"""What ``length`` counts of bytes: their characters are nobody's business."""
 NO_ITEM = -1
 """Item of an attribute in the key of a derived cell: the same expression of two items is one cell."""
 
@@ -57,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class TextCell:
-    """A cell computed from a text cell, once per distinct text: ``lower``, ``upper``, ``length``, or ``like`` (0 or 1) with a pattern."""
+    """A cell computed from a text cell, once per distinct text: ``lower upper length``, `OCTETS`, or ``like`` (0 or 1) with a pattern."""
 
     column: int
     source: int
@@ -237,6 +239,8 @@ class Compiler:
         source = self.cell_of(operand)
         if source is None:
             raise ValueError(f"{function} of something else than an attribute or a text function of one")
+        if function == "length" and source.kind is Kind.BYTES:
+            function = OCTETS
         key = (function, pattern, source.column)
         if key not in self._derived:
             self.derived.append(TextCell(self._new_column(), source.column, function, pattern))

@@ -15,7 +15,6 @@ from app.cep.candidates.layout import Parts, counted
 from app.cep.candidates.taking import Chunk, check_conditions, pin_kinds, take_up, without_key
 from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
-from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Looking, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.runs import arrays as at
@@ -50,7 +49,7 @@ class RunsEngine:
         """Partial matches that timed out in the last feed; None unless the plan emits them."""
         self.hiding = NOTHING_HIDDEN
         """What is hidden from runs (`app.cep.runs.hiding`); no state: who sheds says it anew for an engine that is restored."""
-        self._known = Known(TextTable(pinned_texts(plan)))
+        self._known = Known.of(plan, pinned_texts(plan))
         self._grammar = grammar_of(plan)
         self._lay_out()
         self._store = RunStore(self._layout)

@@ -4,6 +4,8 @@
 # ruff: noqa: PLR1714  numba compiles no tuples of constants
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import types
 
@@ -193,5 +195,8 @@ def fill_registers(world, node, binding):
             nodes[node, at], nodes[node, at + 1] = scratch.tags[0], scratch.values[0]
             continue
         order = compare_values(scratch, 1, 0, Texts(octets(world, T_TEXT_DATA), line(world, T_TEXT_OFFSETS)), 0)
-        if (function == MIN and order == -1) or (function == MAX and order == 1):
+        if order == 2:  # one of them is NaN, and the extreme stays so
+            scratch.values.view(np.float64)[0] = math.nan
+            nodes[node, at], nodes[node, at + 1] = FLOAT, scratch.values[0]
+        elif (function == MIN and order == -1) or (function == MAX and order == 1):
             nodes[node, at], nodes[node, at + 1] = tag, cells[row, cell]

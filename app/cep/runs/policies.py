@@ -1,6 +1,6 @@
 """Which of the found matches are reported: one per set of bindings, the first branch of an OR, the longest, and those that ``after:`` keeps.
 
-All of this is defined on finished matches (query-language.md, section 5), so it stands behind the kernels. Matches that must wait for
+All of this is defined on finished matches (queries/README.md, *After a match*), so it stands behind the kernels. Matches that must wait for
 runs that began earlier are held here; plain plans pass through.
 """
 

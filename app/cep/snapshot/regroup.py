@@ -65,7 +65,7 @@ def opened(written: ArrayFormat, plan: Plan, states: Sequence[Buffer], constants
     Raises:
         SnapshotError: one is no state of the plan by that engine, or they speak of columns of different kinds.
     """
-    known = Known(TextTable(constants))
+    known = Known.of(plan, constants)
     found = []
     for data in states:
         header, arrays = unpack(written, data)

@@ -21,7 +21,6 @@ from app.cep.candidates.layout import Parts, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, NEVER, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
-from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
@@ -64,7 +63,7 @@ class StacksEngine:
             raise ValueError("; ".join(refused))
         self.plan = plan
         self.options = options or EngineOptions()
-        self._known = Known(TextTable(text_constants(plan)))
+        self._known = Known.of(plan, text_constants(plan))
         self._lay_out()
         self._store = Store(self._layout)
         self._output = _output(0, 0, len(plan.positive))

@@ -1,12 +1,12 @@
 """What an expression is worth, in plain Python: slow and readable, for explaining single matches to people.
 
-Engines run compiled programs (`app.cep.predicates.program`); the rules are those of query-language.md, section 4, applied per comparison.
+Engines run compiled programs (`app.cep.predicates.program`); the rules are those of queries/README.md, *Conditions*, applied per comparison.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.cep.predicates.program import like_matches
@@ -117,7 +117,12 @@ def aggregate(asked: e.Aggregate, cells: list[Any]) -> Any:
         return None
     if asked.function == "avg":
         return sum(values) / len(values)
-    return _in_64_bit(sum(values)) if asked.function == "sum" else min(values) if asked.function == "min" else max(values)
+    return _in_64_bit(sum(values)) if asked.function == "sum" else _extreme(min if asked.function == "min" else max, values)
+
+
+def _extreme(choose: Callable[[Any], Any], numbers: Sequence[Any]) -> Any:
+    """The least or greatest number; NaN if one of them is."""
+    return math.nan if any(isinstance(one, float) and math.isnan(one) for one in numbers) else choose(numbers)
 
 
 def _arithmetic(operator: str, left: Any, right: Any) -> Any:
@@ -159,8 +164,8 @@ def _haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "min": min,
-    "max": max,
+    "min": lambda *numbers: _extreme(min, numbers),
+    "max": lambda *numbers: _extreme(max, numbers),
     "round": _half_away,
     "floor": lambda number: math.floor(number) if math.isfinite(number) else number,
     "ceil": lambda number: math.ceil(number) if math.isfinite(number) else number,

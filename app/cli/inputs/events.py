@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from app.bucket.hold import TimeRules
 from app.bucket.recording import Arrivals
-from app.cli.inputs.query_streams import configured_schemas, elements_of
+from app.cli.inputs.query_streams import configured_schemas
 from app.config.settings import Settings, Stream
-from app.errors import CepError, Finding, FindingsError
+from app.errors import NO_SPACE, CepError, DependencyError, Finding, FindingsError
 from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
 from app.events.files import Advance, FileEvents, Gathered, gather, unseen
@@ -22,7 +23,7 @@ from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_fi
 from app.events.reading import MAX_FINDINGS
 from app.events.row_files import FileFormat
 from app.events.types import StreamSchema
-from app.query.compile import read_queries
+from app.query.compile import elements_in, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.resolved.assumed import asked_kinds
 from app.query.resolved.vocabulary import Streams
@@ -47,7 +48,7 @@ class Choices:
     @staticmethod
     def for_queries(queries: Iterable[Path], *, infer: bool = False, skip: bool = False) -> Choices:
         """For query files and folders."""
-        return Choices(infer, skip, elements_of(queries), tuple(queries))
+        return Choices(infer, skip, elements_in(queries), tuple(queries))
 
 
 def choices_for(queries: Iterable[Path]) -> Choices:
@@ -202,6 +203,7 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
     Raises:
         FindingsError: unreadable events, each with its line, unless they are to be skipped.
         CepError: a file cannot be read.
+        DependencyError: no room for temporary files.
     """
     named = [path for path in paths if str(path) != STANDARD_INPUT]
     try:
@@ -210,6 +212,10 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
             files = [*event_files(named), *given]
             gathered = gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
     except OSError as error:
+        if error.errno in NO_SPACE:  # of what does not fit into memory
+            raise DependencyError(
+                f"no room for temporary files in {tempfile.gettempdir()}\nhint: make room, or name another folder in TMPDIR"
+            ) from error
         name = error.filename or ", ".join(map(str, paths))
         raise CepError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     _take_asked_kinds(gathered, choices.queries)

@@ -8,9 +8,14 @@ from datetime import UTC, datetime
 from app.config.durations import parse_duration
 from app.errors import CepError
 
+MOMENT = "write how long ago, as 15 m, or when, as 2026-05-28T20:26:40Z"
+RECENT_MS = 10**11
+"""Early in 1973: no record of Kafka's is older, and seconds since 1970 are less."""
+DAY_DIGITS = 8
+
 
 def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
-    """A moment, ms since 1970.
+    """A moment of the broker's clock, ms since 1970.
 
     >>> moment_ms("15 m", "--since", 1_780_000_900_000), moment_ms("1780000000000", "--since")
     (1780000000000, 1780000000000)
@@ -25,18 +30,44 @@ def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
     Raises:
         CepError: it is none.
     """
-    if text.isdecimal():
-        return int(text)
+    if text.isdecimal() and 0 < int(text) < RECENT_MS:
+        raise CepError(f"{option}: {text} milliseconds are {moment_text(int(text))}; are these seconds, or a day?\nhint: {MOMENT}")
     try:
         return (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - parse_duration(text)
     except ValueError:
         pass
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError as error:
-        hint = "write how long ago, as 15 m, or when, as 2026-05-28T20:26:40Z"
-        raise CepError(f'{option}: "{text}" is no moment\nhint: {hint}') from error
+    return time_ms(text, option, MOMENT)
+
+
+def time_ms(text: str, option: str, hint: str = "write for instance 2026-05-28T20:26:40Z, or milliseconds since 1970") -> int:
+    """A time, ms since 1970.
+
+    >>> time_ms("1780000000000", "--from") == time_ms("2026-05-28T20:26:40", "--from") == time_ms("2026-05-28T22:26:40+02:00", "--from")
+    True
+
+    Args:
+        text: ISO-8601 (without zone: UTC), or ms.
+        option: that it was given with, for the error.
+        hint: what to write instead.
+
+    Raises:
+        CepError: it is none, or may be a day as well as milliseconds.
+    """
+    told = _iso(text)
+    if text.removeprefix("-").isdecimal():
+        if told is not None and len(text) == DAY_DIGITS:
+            raise CepError(f"{option}: {text} may be a day or milliseconds\nhint: write {told.date().isoformat()}")
+        return int(text)
+    if told is None:
+        raise CepError(f'{option}: "{text}" is no time\nhint: {hint}')
     return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def duration_ms(text: str, option: str) -> int:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from app.config.settings import Settings, Stream, load_settings
 from app.errors import ConfigurationError, Finding
-from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
+from app.events.avro import AvroSchema, SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.types import StreamSchema
-from app.query.compile import query_files
+from app.query.compile import elements_in
 from app.query.resolved.vocabulary import UNKNOWN, Streams
-from app.query.tree.elements import mentioned_elements
 
 
 def settings_of(config: Path | None) -> Settings | None:
@@ -23,18 +22,6 @@ def settings_of(config: Path | None) -> Settings | None:
         ConfigurationError: with all findings.
     """
     return None if config is None else load_settings(config, os.environ)
-
-
-def elements_of(queries: Iterable[Path]) -> tuple[str, ...]:
-    """The elements of arrays and maps that query files speak of. A file that cannot be read is reported where queries are compiled."""
-    return mentioned_elements((str(path), _text(path)) for path in query_files(queries))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def configured_schemas(settings: Settings, elements: tuple[str, ...] = ()) -> dict[str, StreamSchema]:
@@ -64,15 +51,22 @@ def configured_schemas(settings: Settings, elements: tuple[str, ...] = ()) -> di
 
 
 def _schema(name: str, stream: Stream, elements: tuple[str, ...]) -> StreamSchema:
-    readers = [parse_schema(path.read_text(encoding="utf-8")) for path in stream.schemas]
-    return stream_records(StreamDefinition(name, stream.type_attribute, stream.time or "time", stream.rename, elements), readers).schema
+    readers = [_parsed(path) for path in stream.schemas]
+    return stream_records(StreamDefinition(name, stream.type_attribute, stream.time, stream.rename, elements), readers).schema
 
 
-def streams_for_validation(settings: Settings | None) -> Streams:
-    """Streams with schema files as they are; streams without have any type with any attribute. Without settings every name is a stream."""
+def _parsed(path: Path) -> AvroSchema:
+    try:
+        return parse_schema(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{path}: no UTF-8 text (byte {error.start})") from error
+
+
+def streams_for_validation(settings: Settings | None, queries: Iterable[Path]) -> Streams:
+    """Streams with schema files as they are, with the elements of arrays and maps that the queries speak of; streams without have any type with any attribute. Without settings every name is a stream."""
     if settings is None:
         return UNKNOWN
-    schemas = configured_schemas(settings)
+    schemas = configured_schemas(settings, elements_in(queries))
     return Streams({name: schemas.get(name) or StreamSchema(name, (), inferred=True) for name in settings.streams})
 
 

@@ -69,11 +69,15 @@ def explain(  # noqa: PLR0917 - the command's options
     """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match."""
     if expect is not None and why_not is None:
         raise CepError("--expect says which match --why-not should explain\nhint: add --why-not with the file of events")
+    if sample is not None and why_not is not None:
+        raise CepError("--sample measures, --why-not explains: give one of them")
+    if sample is not None and form != "text" and stage != "asc":
+        raise CepError(f"what --sample measures is told as text\nhint: leave --format {form} out, or ask for --stage asc")
     settings = settings_of(config)
     paths = _paths(name, queries, settings)
     events = sample if why_not is None else why_not
     source = None if events is None else read_input(events, settings, choices_for(paths))
-    compiled = read_queries(paths, streams_for_validation(settings) if source is None else source.streams)
+    compiled = read_queries(paths, streams_for_validation(settings, paths) if source is None else source.streams)
     query = _chosen(compiled, name, paths)
     own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
     print_findings(own)

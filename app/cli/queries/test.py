@@ -25,7 +25,7 @@ from app.events.files import parse_events
 from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.owners.tuple_memory import tuple_memory
-from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
+from app.query.compile import Compilation, Compiled, compile_texts, elements_in, query_files, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.resolved.assumed import assumed_schemas
 from app.query.resolved.vocabulary import UNKNOWN, Streams
@@ -107,7 +107,7 @@ def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outco
         FindingsError: queries that cannot run.
     """
     files = query_files(paths)
-    known = configured_schemas(settings) if settings else {}
+    known = configured_schemas(settings, elements_in(paths)) if settings else {}
     first = read_queries(paths, Streams(known, UNKNOWN.everything))
     broken = [finding for finding in first.errors if not known or finding.location is None or finding.location.path in map(str, files)]
     if broken:

@@ -42,7 +42,7 @@ def validate(
     if not paths and settings is None:
         raise typer.BadParameter("name query files, or a settings file that does (--settings)")
     files = paths or list(settings.queries.paths if settings else ())
-    compiled = read_queries(files, streams_for_validation(settings))
+    compiled = read_queries(files, streams_for_validation(settings, files))
     places = [] if settings is None else look(settings.checkpoint.address)
     findings = [*places, *compiled.findings]
     print_findings(findings)

@@ -78,8 +78,8 @@ def replay(  # noqa: PLR0917 - the command's options
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
     shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(METHODS)}. Holds all events in memory.")] = None,
     drop_ratio: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share that the shedder drops of what it drops: events, or live partial matches.")
-    ] = 0.0,
+        float | None, typer.Option(min=0.0, max=1.0, help="Share that the shedder drops of what it drops: events, or live partial matches.")
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="The shedder's model, written by cep train; with several queries a folder of <query>.model.")
     ] = None,
@@ -100,7 +100,7 @@ def replay(  # noqa: PLR0917 - the command's options
 
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
-    shed = chosen_shedding(shedder, drop_ratio, model) if shedder is not None or model is not None or drop_ratio > 0 else None
+    shed = chosen_shedding(shedder, drop_ratio, model)
     require_folders(out, stats)
     settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip")
     read_s = time.perf_counter()

@@ -17,8 +17,8 @@ from app.cli.replay.avro import AvroFile
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.matches import QueryMatches
 from app.cli.replay.tables import table_blocks, table_schema
+from app.cli.whole_files import packed, whole_file
 from app.errors import CepError
-from app.events.opened import PACKED
 from app.query.plan import QUERY_STREAM, Catalog
 
 
@@ -66,22 +66,17 @@ def opened(out: Path | None, catalog: Catalog, *, identities: bool = False) -> I
         return
     suffix = out.suffix.lower()
     if suffix not in (".parquet", ".avro", ".feather", ".arrow"):
-        with _lines_file(out, suffix) as file:
+        with whole_file(out) as path, packed(path, out) as file:
             yield _Lines(file)
         return
     _require_plain(out, catalog, identities=identities)
     schema = None if suffix == ".avro" else table_schema(catalog)
-    with out.open("wb") as file:
+    with whole_file(out) as path, path.open("wb") as file:
         if schema is None:
             yield AvroFile(file, catalog)
             return
         with pq.ParquetWriter(file, schema) if suffix == ".parquet" else ipc.new_file(file, schema) as writer:
             yield _Table(writer, schema)
-
-
-def _lines_file(out: Path, suffix: str) -> Any:
-    file = out.open("wb")
-    return pa.CompressedOutputStream(file, PACKED[suffix]) if suffix in PACKED else file
 
 
 def _require_plain(out: Path, catalog: Catalog, *, identities: bool) -> None:

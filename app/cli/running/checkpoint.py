@@ -15,7 +15,7 @@ from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import SettingsFile
 from app.config.settings import load_settings
-from app.errors import CepError
+from app.errors import CepError, ConfigurationError, Finding
 from app.owners.forking import fork as fork_checkpoint
 from app.owners.inventory import BucketInventory, Inventory, faults, inventory
 from app.owners.skipping import skip as skip_batch
@@ -49,9 +49,12 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text) -> Non
 
 @checkpoint.command("verify")
 def verify(settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
-    """Read all of the checkpoint; exit 1 and say what is damaged or missing."""
+    """Read all of the checkpoint; exit 1 and say what is damaged or missing, 78 where there is none."""
     loaded = load_settings(settings, os.environ)
     store = open_store(loaded.checkpoint.uri)
+    if not store.names():
+        hint = "is the volume mounted, is checkpoint.path right? an application that has never run has none"
+        raise ConfigurationError([Finding(f"there is no checkpoint in {loaded.checkpoint.uri}", hint=hint)])
     wrong = []
     with sole_driver(loaded):
         state = load_numbers(loaded.checkpoint.uri).home.folder

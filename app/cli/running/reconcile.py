@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app import __version__
-from app.cli.inputs.moments import duration_ms
+from app.cli.inputs.moments import duration_ms, time_ms
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
 from app.cli.settings_file import SettingsFile
@@ -54,11 +53,11 @@ def reconcile(
     had, its ce_type ends in .reconciled; what is false comes once more, its ce_type ends in .retracted. A second time there is nothing to do. The application may run meanwhile.
 
     Exit codes: 0 done, also where no event of the interval has come and none waits, 1 it cannot be said what would have been found (the text says why, and from when on it can), 69 broker, registry or the
-    checkpoint's storage missing, 75 another reconciliation is about to publish, 78 wrong settings or a query that does not run.
+    checkpoint's storage missing, 75 another reconciliation is about to publish, 77 access refused, 78 wrong settings or a query that does not run.
     """
     loaded = load_settings(settings, os.environ)
     configure_logging(loaded.logging.model_copy(update={"level": "WARNING"}), loaded.application, __version__, sys.stderr)
-    request = Request(Interval(milliseconds(begin), milliseconds(end)), tuple(query or ()), duration_ms(ahead, "--ahead"), dry_run)
+    request = Request(Interval(time_ms(begin, "--from"), time_ms(end, "--to")), tuple(query or ()), duration_ms(ahead, "--ahead"), dry_run)
     if request.shed.end < request.shed.begin:
         raise CepError(f"--to {end} is before --from {begin}")
     with ExitStack() as cleanup:
@@ -75,24 +74,6 @@ def reconcile(
         write_json(as_json(outcome, dry=dry_run))
     else:
         show(outcome, dry=dry_run)
-
-
-def milliseconds(text: str) -> int:
-    """An event time as people write it.
-
-    >>> milliseconds("1780000000000") == milliseconds("2026-05-28T20:26:40") == milliseconds("2026-05-28T22:26:40+02:00")
-    True
-
-    Raises:
-        CepError: it is none.
-    """
-    if text.removeprefix("-").isdecimal():
-        return int(text)
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise CepError(f'"{text}" is no time; write for instance 2026-05-28T20:26:40Z, or milliseconds since 1970') from error
-    return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def as_json(outcome: Outcome, *, dry: bool) -> dict[str, Any]:

@@ -126,7 +126,9 @@ def _of_query(told: Mapping[str, Any], first: Look, second: Look) -> dict[str, A
     name, shown = told["query"], "cep_detection_latency_seconds"
     arrived = between(first.metrics.buckets(shown, query=name), second.metrics.buckets(shown, query=name)) if second is not first else {}
     of_now = any(arrived.values())
-    bound_s = quantile(arrived if of_now else second.metrics.buckets(shown, query=name), SHARE)
+    buckets = arrived if of_now else second.metrics.buckets(shown, query=name)
+    bound_s = quantile(buckets, SHARE)
+    above_s = max((bound for bound in buckets if bound != float("inf")), default=None) if bound_s == float("inf") else None
     return {
         "query": name,
         "version": told.get("version"),
@@ -136,6 +138,7 @@ def _of_query(told: Mapping[str, Any], first: Look, second: Look) -> dict[str, A
         "drop_ratio": told.get("drop_ratio"),
         "shedder": told.get("shedder"),
         "latency_p99_ms": None if bound_s is None or bound_s == float("inf") else bound_s * 1000,
+        "latency_p99_above_ms": None if above_s is None else above_s * 1000,
         "latency_over": None if bound_s is None else "now" if of_now else "since_start",
         "latency_bound_ms": told.get("latency_bound_ms"),
         "recall": told.get("recall"),
@@ -189,9 +192,11 @@ def _show_reading(console: Console, reading: Mapping[str, Any], generation: int 
 
 
 def _cells(one: Mapping[str, Any]) -> list[str | Text]:
-    late = one["latency_p99_ms"] is not None and one["latency_bound_ms"] is not None and one["latency_p99_ms"] > one["latency_bound_ms"]
+    above_ms, bound_ms = one["latency_p99_above_ms"], one["latency_bound_ms"]
+    late = bound_ms is not None and (above_ms is not None or (one["latency_p99_ms"] or 0) > bound_ms)
     star = "*" if one["latency_over"] == "since_start" else ""
-    latency = f"{_duration(one['latency_p99_ms'])}{star} / {_duration(one['latency_bound_ms'])}"
+    p99 = _duration(one["latency_p99_ms"]) if above_ms is None else f"> {_duration(above_ms)}"
+    latency = f"{p99}{star} / {_duration(bound_ms)}"
     good = one["status"] in ("running", "draining", "disabled") and not one["broken"]
     state = f"{one['status']}{', file broken' if one['broken'] and one['status'] != 'broken' else ''}"
     return [

@@ -101,6 +101,8 @@ def evaluate(  # noqa: PLR0917 - the command's options
     found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
     judged = []
     for one in found:
+        _require_enough(one, learn)
+    for one in found:
         bound_s = (bound_ms or one.plan.shedding.latency_bound_ms or 1000) / 1000
         terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed, measured=measured, own_share=own_share)
         judged.append(_judged(one, names if shedder else _run_on(one, names), rates, terms, learn))
@@ -119,13 +121,16 @@ def _run_on(query: ShedQuery, names: list[str]) -> list[str]:
     return [name for name in names if name not in refused]
 
 
+def _require_enough(query: ShedQuery, learn: float) -> None:
+    """Of each query before the first is judged, which takes minutes."""
+    count = len(query.batch)
+    if min(int(count * learn), count - int(count * learn)) < FEWEST:
+        raise CepError(f"query {query.plan.name}: {count:,} events are too few to learn from and to judge by; {2 * FEWEST} are the least")
+
+
 def _judged(query: ShedQuery, names: list[str], rates: list[float], terms: Terms, learn: float) -> Judged:
     events = query.batch
     cut = int(len(events) * learn)
-    if min(cut, len(events) - cut) < FEWEST:
-        raise CepError(
-            f"query {query.plan.name}: {len(events):,} events are too few to learn from and to judge by; {2 * FEWEST} are the least"
-        )
     contests: dict[str, Contest] = {}
     standings, left_out = [], {}
     progress = Progress(f"judging {query.plan.name}, runs", len(names) * len(rates))

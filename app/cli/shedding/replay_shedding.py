@@ -46,7 +46,7 @@ class Shed:
         return self.shedder in ("none", "random", "universe")
 
 
-def chosen_shedding(shedder: str | None, drop_ratio: float, model: Path | None) -> Shed | None:
+def chosen_shedding(shedder: str | None, drop_ratio: float | None, model: Path | None) -> Shed | None:
     """What the options ask for; None when nothing is to be dropped.
 
     Raises:
@@ -56,9 +56,13 @@ def chosen_shedding(shedder: str | None, drop_ratio: float, model: Path | None) 
         chosen_shedders([shedder])
     if shedder is not None and METHODS[shedder].learns and model is None:
         raise CepError(f'"{shedder}" needs a model\nhint: cep train --shedder {shedder} writes one; give it with --model')
-    if shedder is None and model is None and drop_ratio > 0:
+    if shedder is None and model is None and drop_ratio:
         raise CepError(f"--drop-ratio needs --shedder or --model\nhint: there are {', '.join(METHODS)}")
-    return Shed(shedder, drop_ratio, model) if (shedder is not None or model is not None) and drop_ratio > 0 else None
+    if shedder is not None and not METHODS[shedder].learns and model is not None:
+        raise CepError(f'"{shedder}" needs no model: leave --model out')
+    if drop_ratio is None and (model is not None or shedder not in (None, "none")):
+        raise CepError("nothing is dropped without --drop-ratio\nhint: the share of the events that is to go, as --drop-ratio 0.5")
+    return Shed(shedder, drop_ratio, model) if (shedder is not None or model is not None) and drop_ratio else None
 
 
 def shed_recording(compiled: Compilation, source: ReplayInput, shed: Shed) -> Recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -120,7 +121,7 @@ def replay(  # noqa: PLR0917 - the command's options
     that was interrupted as well. What is still wrong comes back as another letter; what is older than its stream's watermark is late.
     Needs WRITE on the topics and on the transactional id.
 
-    Exit codes: 0, 1 nothing was chosen, 69 no answer, 77 access refused, 78 wrong settings or no such topic.
+    Exit codes: 0, 1 nothing was chosen, or a letter that was named is not there, 69 no answer, 77 access refused, 78 wrong settings or no such topic.
     """
     loaded = load_settings(settings, os.environ)
     wanted = _wanted(places or (), reason, topic, since)
@@ -138,6 +139,12 @@ def replay(  # noqa: PLR0917 - the command's options
         write_json(told)
     else:
         _show_sent(told)
+    if told["missing"]:
+        print(
+            f"there is no such dead letter: {', '.join(told['missing'])}\nhint: cep dlq ls shows which there are; retention may have taken it",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
 
 
 def _wanted(places: Any, reason: list[str] | None, topic: list[str] | None, since: str | None) -> Wanted:
@@ -183,6 +190,7 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
     sent: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     already = 0
+    missing = set(wanted.places)
     waiting: list[Letter] = []
 
     def flush() -> None:
@@ -197,6 +205,7 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
     for letter, _ in _there(settings, wanted.since_ms):
         if letter is None or not wanted.takes(letter):
             continue
+        missing.discard(letter.place)
         why = refusal(letter, settings.source_topics)
         if letter.place in marked:
             already += 1
@@ -207,7 +216,14 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
             if len(waiting) >= AT_ONCE:
                 flush()
     flush()
-    return {"sent": sent.total(), "dry_run": sending is None, "by_topic": dict(sent), "already_sent": already, "left_out": dict(left_out)}
+    return {
+        "sent": sent.total(),
+        "dry_run": sending is None,
+        "by_topic": dict(sent),
+        "already_sent": already,
+        "left_out": dict(left_out),
+        "missing": [str(place) for place in sorted(missing)],
+    }
 
 
 def plain(letter: Letter, *, again: bool) -> dict[str, Any]:

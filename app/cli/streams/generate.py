@@ -11,6 +11,7 @@ import orjson
 import typer
 
 from app.cli.output import require_folders
+from app.cli.whole_files import lines_file
 from app.errors import ConfigurationError, Finding, FindingsError, Location
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
@@ -28,7 +29,7 @@ def generate(  # noqa: PLR0917 - the command's options
         int, typer.Option(min=-LATEST_MS, max=LATEST_MS, help="Time of the first event, milliseconds since the epoch.")
     ] = 0,
     rate: Annotated[float, typer.Option(min=0.001, help="Events per second of event time.")] = 1000.0,
-    out: Annotated[Path | None, typer.Option(help="File of JSON lines; standard output when not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File of JSON lines; .gz and .zst are packed; standard output when not given.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Write what the shipped queries have to find, as JSON.")] = None,
     score: Annotated[
         Path | None, typer.Option(help="Compare composite events (the output of `cep replay` on this very stream) with the truth.")
@@ -37,6 +38,8 @@ def generate(  # noqa: PLR0917 - the command's options
     """Write a stream with known ground truth as JSON lines that `cep replay` reads."""
     if kind not in KINDS:
         raise ConfigurationError([Finding(f'no generator is named "{kind}"', hint=f"there are {', '.join(KINDS)}")])
+    if score and out:
+        raise ConfigurationError([Finding("--score compares and writes no stream: leave --out out")])
     require_folders(out, truth)
     stream = generate_stream(kind, events, seed, start_ms, rate)
     if truth:
@@ -45,8 +48,9 @@ def generate(  # noqa: PLR0917 - the command's options
         print(_scores(stream, score))
         return
     if out:
-        with out.open("wb") as file:
-            file.writelines(json_lines(stream.batches))
+        with lines_file(out) as file:
+            for line in json_lines(stream.batches):
+                file.write(line)
         return
     try:
         sys.stdout.buffer.writelines(json_lines(stream.batches))

@@ -18,6 +18,7 @@ from app.cli.inputs.events import Choices, read_input
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, Stream, load_settings
+from app.delivery.connection import connect
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, Finding
 from app.events.batch import EventBatch
@@ -75,8 +76,11 @@ def produce(  # noqa: PLR0917 - the command's options
     """Send events to Kafka and say how many, how fast, and how far behind schedule at worst."""
     if rate is not None and speed is not None:
         raise ConfigurationError([Finding("give either --rate or --speed, not both")])
+    if now and source not in KINDS:
+        raise ConfigurationError([Finding("--now is for generated streams: events of recordings and files keep their times")])
     loaded = load_settings(settings, os.environ)
     chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data), loaded)
+    connect(loaded.kafka)  # says why, where it does not get through
     outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), Registry(registry_settings(loaded.schema_registry)), topic, key)
     due: Due = at_rate(rate) if rate else as_recorded(chosen.first_ms, speed) if speed else at_once
     with Sender(client_options(loaded.kafka), outlet, due) as sender, _stopped_by_ctrl_c(sender):

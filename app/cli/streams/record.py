@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from app.cli.inputs.moments import moment_ms
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
 from app.cli.settings_file import SettingsFile
+from app.cli.whole_files import lines_file
 from app.config.settings import load_settings
 from app.errors import ConfigurationError, Finding
 from app.local.generators.json_lines import json_lines
@@ -22,7 +22,7 @@ from app.pipeline.recorded import StreamReader
 
 def record(  # noqa: PLR0917 - the command's options
     stream: Annotated[str, typer.Argument(help="A stream of the settings.")],
-    out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz is packed.")],
+    out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz and .zst are packed.")],
     settings: SettingsFile = None,
     since: Annotated[
         str | None, typer.Option(help="Only what came to Kafka since then: how long ago, as 30 m, or a time.", show_default="all there is")
@@ -45,7 +45,7 @@ def record(  # noqa: PLR0917 - the command's options
     span = reader.span(since_ms)
     written, refused = 0, 0
     progress = Progress(f"recording {stream}, records", span.size)
-    with gzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb") as file:
+    with lines_file(out) as file:
         for part in span.parts():
             decoded = reader.decode(part)
             refused += len(decoded.failures)

@@ -38,7 +38,7 @@ def tail(  # noqa: PLR0917 - the command's options
     Reads beside everybody else: in no consumer group, nothing is committed. What a transaction has not committed is not shown. With --output json one object per
     composite event.
 
-    Exit codes: 0, 1 a wrong condition or query, or records that cannot be read, 69 no answer, 77 access refused, 78 wrong settings or no such topic.
+    Exit codes: 0, 1 a wrong condition, or records that cannot be read, 69 no answer, 77 access refused, 78 wrong settings, no such query or topic.
     """
     asked = Later("streams.tailing", "Asked")(
         queries=tuple(query or ()),

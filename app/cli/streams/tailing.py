@@ -25,6 +25,7 @@ from app.cli.streams.topics import catalog_of
 from app.config.settings import Settings, load_settings
 from app.delivery.composite_schema import subject
 from app.delivery.reading import Reading
+from app.delivery.record_headers import readable_headers
 from app.delivery.topics import output_topic
 from app.errors import ConfigurationError, Finding
 from app.events.registry import Registry, registry_settings
@@ -165,7 +166,7 @@ def shown(message: Message, record: Any) -> Shown:
     Raises:
         UnreadableError: it is something else.
     """
-    headers = {name: bytes(content or b"").decode(errors="replace") for name, content in message.headers() or ()}
+    headers = {name: (content or b"").decode(errors="replace") for name, content in readable_headers(message)}
     place = (str(message.topic()), int(message.partition()), int(message.offset()))
     try:
         value = {

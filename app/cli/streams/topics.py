@@ -118,6 +118,8 @@ def _summary(changes: tuple[TopicChange, ...]) -> str:
 def catalog_of(settings: Settings) -> Catalog:
     """The queries with their outputs. Schemas do not matter here, so neither files nor registry are asked for them."""
     compiled = read_queries(settings.queries.paths, UNKNOWN)
-    if any(query.enabled and query.plan is None for query in compiled.queries):
+    unread = {finding.location.path if finding.location else None for finding in compiled.errors}
+    unread -= {query.document.node.file.path for query in compiled.queries}  # files that are no queries at all
+    if unread or any(query.enabled and query.plan is None for query in compiled.queries):
         raise ConfigurationError(compiled.errors)
     return compiled.catalog

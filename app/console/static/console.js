@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const EVERY_MS = 5000;
+  const PATIENCE_MS = 10000;
   const button = document.getElementById("pause");
   const told = document.getElementById("told");
   let paused = new URLSearchParams(location.search).has("still");
@@ -60,11 +61,13 @@
   async function turn() {
     if (!paused && !document.hidden) {
       try {
-        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-        if (answer.ok && !paused) exchange(await answer.text());
+        const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PATIENCE_MS) });
+        if (!answer.ok && answer.status !== 404) throw new Error(`status ${answer.status}`); // a query that is gone has a page that says so
+        const text = await answer.text();
+        if (!paused) exchange(text);
         document.documentElement.classList.remove("stale");
       } catch {
-        document.documentElement.classList.add("stale"); // the driver is away: what is shown is old
+        document.documentElement.classList.add("stale"); // the driver is away, or fails: what is shown is old
         if (said !== "No answer") told.textContent = said = "No answer";
       }
     }

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,10 +24,45 @@ from app.pipeline.learning.rounds import Outcome, Wish
 from app.query.plan import Plan
 
 JOIN_S = 10.0
+LONGEST_S = 7200.0
+"""Of one step of one query: a contest matches some seventy times without shedding, and where that grows beyond all measure the others would never have their turn."""
 LAST_WORDS = 2000
 """Characters of what a process that failed has said."""
 
 log = get_logger(__name__)
+
+
+class Limit:
+    """Ends something that says nothing for too long.
+
+    Args:
+        seconds: since `begin`, which may be called again and again.
+        ended: ends it.
+    """
+
+    def __init__(self, seconds: float, ended: Callable[[], None]) -> None:
+        self._seconds, self._ended = seconds, ended
+        self.reached = False
+        self._timer = self._started()
+
+    def begin(self) -> None:
+        """From now on."""
+        self._timer.cancel()
+        self._timer = self._started()
+
+    def end(self) -> None:
+        """Nothing is ended any more."""
+        self._timer.cancel()
+
+    def _started(self) -> threading.Timer:
+        timer = threading.Timer(self._seconds, self._reach)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _reach(self) -> None:
+        self.reached = True
+        self._ended()
 
 
 @dataclass(slots=True)
@@ -37,10 +72,12 @@ class Learner:
     Attributes:
         settings: of the application.
         plane: knows what runs, and counts.
+        longest_s: how long the process may say nothing.
     """
 
     settings: Settings
     plane: ControlPlane
+    longest_s: float = LONGEST_S
     stopped: threading.Event = field(default_factory=threading.Event)
     _process: subprocess.Popen[bytes] | None = None
     _said: dict[str, str] = field(default_factory=dict)
@@ -86,15 +123,19 @@ class Learner:
             assert process.stdout is not None  # noqa: S101 - asked for
             with process.stdin as way:
                 pickle.dump((self.settings, self._wish()), way)
+            limit = Limit(self.longest_s, process.terminate)
             for line in process.stdout:
                 told += 1
+                limit.begin()
                 self._take(json.loads(line))
+            limit.end()
             code, self._process = process.wait(), None
             if code and not self.stopped.is_set():
                 words.seek(0)
                 said = words.read()[-LAST_WORDS:].decode(errors="replace")
                 if self._in_work is not None:
-                    what = "the process that learns models ended; the next round begins behind this query"
+                    why = f"took longer than {self.longest_s:.0f} s" if limit.reached else "ended"
+                    what = f"the process that learns models {why}; the next round begins behind this query"
                     log.warning(what, query=self._in_work, code=code, said=said)
                 elif said:
                     log.warning("the process that learns models ended before any query", code=code, said=said)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from app.config.settings import Settings
 from app.control.running import remembered
-from app.errors import CepError, ConfigurationError
-from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
+from app.errors import CepError, ConfigurationError, DependencyError
+from app.evaluation.examination import NEWEST, Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch
 from app.events.registry import Registry, registry_settings
@@ -26,9 +26,6 @@ from app.query.text.similar import did_you_mean
 from app.storage.open import open_store
 from shedding.interface import Model
 from shedding.model_file import ModelFileError, read, save
-
-SAMPLE = 20_000
-"""Newest records of a stream that say whether models still fit it; no more than are learned from."""
 
 MORE = 2
 """So many times the events that a model was learned from, and it is learned anew: a stream that has just begun teaches little."""
@@ -163,6 +160,8 @@ class _Lessons:
             return self._learn(examination(), used, choice, why)
         except TooFewError as error:
             return Outcome(plan.name, "too little", str(error))
+        except DependencyError:  # of no query: the others would wait for it as long
+            raise
         except (ValueError, MemoryError, CepError) as error:  # of this query; the others have their turn
             return Outcome(plan.name, "failed", str(error) or type(error).__name__)
 
@@ -202,23 +201,30 @@ class _Lessons:
         judged = f"{learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
         if used is not None and lesson.in_use is not None:
             judged += f", version {used[0].version} ({used[0].shedder}) {_percent(lesson.in_use)}"
-        now = self._store.choice(plan.name)
-        if now != choice:  # learning takes minutes, in which somebody may have chosen
-            return Outcome(plan.name, "pinned" if now.pinned else "no better", f"{judged}; chosen meanwhile: {now.why}", learned)
+        kept = Outcome(plan.name, "no better", judged, learned)
         if _holds(choice, used):
-            return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
+            return replace(kept, result="pinned", text=f"{judged}; version {choice.version} stays")
         if lesson.worth_taking or (lesson.as_good and used is not None and self._outdated(used[0], plan)):
-            self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
-            return Outcome(plan.name, "taken", judged, replace(learned, taken=True))
+            taken = Outcome(plan.name, "taken", judged, replace(learned, taken=True))
+            return self._chosen(Choice(learned.version, at_ms=learned.learned_at_ms, why=why), choice, taken)
         if lesson.better_by_chance or (used is None and choice.version != NONE):
             why = "random does less harm" if lesson.better_by_chance else "nothing better than random was found in its place"
-            self._store.choose(plan.name, Choice(NONE, at_ms=learned.learned_at_ms, why=why))
-            return Outcome(plan.name, "no better", f"{judged}; it sheds at random from now on", learned)
-        return Outcome(plan.name, "no better", judged, learned)
+            by_chance = replace(kept, text=f"{judged}; it sheds at random from now on")
+            return self._chosen(Choice(NONE, at_ms=learned.learned_at_ms, why=why), choice, by_chance)
+        return kept
+
+    def _chosen(self, choice: Choice, before: Choice, outcome: Outcome) -> Outcome:
+        """The outcome, when it is written what is in use; learning takes minutes, in which somebody may have chosen, and that stays."""
+        if self._store.choose(outcome.query, choice, instead_of=before):
+            return outcome
+        now = self._store.choice(outcome.query)
+        learned = None if outcome.learned is None else replace(outcome.learned, taken=False)
+        text = f"{outcome.text}; chosen meanwhile: {now.why}"
+        return replace(outcome, result="pinned" if now.pinned else "no better", text=text, learned=learned)
 
     def _outdated(self, learned: Learned, plan: Plan) -> str | None:
         """Why what there is to learn from is other input than a version was learned from, or much more of it: at the overloads that it is judged at it may still do, and fail where more must go."""
-        newest = self._newest(plan, min(SAMPLE, self._settings.learning.events))
+        newest = self._newest(plan, min(NEWEST, self._settings.learning.events))
         if drift := remembered(Profile, learned.profile).drift_to(Profile.of(plan, newest)):
             return drift
         if MORE * learned.events > self._settings.learning.events * len(plan.streams):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from app.errors import CepError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from app.errors import AccessRefusedError, CepError, DependencyError
+from app.pipeline.causes import access_refused, cause
 
 
 class ReconcileError(CepError):
@@ -34,6 +40,29 @@ def too_far_ahead(topic: str, ahead_ms: int) -> ReconcileError:
         f"event times in {topic} are {seconds} s ahead of Kafka's timestamps, so earlier records may be of the interval as well\n"
         f"hint: --ahead '{2 * seconds} s' begins so much earlier"
     )
+
+
+@contextmanager
+def told_by_spark(doing: str) -> Iterator[None]:
+    """Says in a few lines what Spark says in many.
+
+    Args:
+        doing: what is being done, as ``read what was published``.
+
+    Raises:
+        AccessRefusedError: the brokers do not let us.
+        DependencyError: Spark, or what it needs, is not there.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        told = f"Spark could not {doing}: {cause(text, hint=False)}"
+        if access_refused(text):
+            raise AccessRefusedError(
+                f"{told}\nhint: the user needs READ and DESCRIBE on these topics (ops/runbooks/operate.md, Permissions)"
+            ) from None
+        raise DependencyError(f"{told}\nhint: nothing was published; are the brokers up? call it again") from None
 
 
 def moment(time_ms: int) -> str:

@@ -23,7 +23,7 @@ from app.pipeline.reconcile.aims import Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records, audit_output
 from app.pipeline.reconcile.corrections import publish_missing, retract
 from app.pipeline.reconcile.course import Terms
-from app.pipeline.reconcile.failure import NothingCameError, NotThereYetError, ReconcileError
+from app.pipeline.reconcile.failure import NothingCameError, NotThereYetError, ReconcileError, told_by_spark
 from app.pipeline.reconcile.found import Found
 from app.pipeline.reconcile.identities import Difference, Kind, Ledger, Standing
 from app.pipeline.reconcile.late import late_events
@@ -75,7 +75,8 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         ReconcileError: it cannot be said what the application would have found.
         CheckpointTakenError: another reconciliation is about to publish.
         ConfigurationError: a query that is asked for is not there.
-        DependencyError: broker or registry do not answer; where it is about records that are to be retracted, all else is published.
+        AccessRefusedError: the brokers do not let us read what was published.
+        DependencyError: broker or registry do not answer, or Spark fails; where it is about records that are to be retracted, all else is published.
     """
     live = where_it_is(settings)
     try:
@@ -96,10 +97,14 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         folder = None if request.dry else Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="cep-reconcile-found-")))
         ledgers: dict[Kind, Ledger] = {kind: Ledger() for kind in aims.compared}
         found = Found(aims.compared, ledgers, folder)
+        positions.require_readable(sorted({one.topic for one in aims.compared.values()}))  # before minutes of work, not behind them
         telling.begins("starting Spark", 0)
-        spark = session()
-        _find(spark, work, positions, read, found)
-        _read_published(spark, work, positions, read, ledgers)
+        with told_by_spark("begin"):
+            spark = session()
+        with told_by_spark("match without shedding"):
+            _find(spark, work, positions, read, found)
+        with told_by_spark("read what was published"):
+            _read_published(spark, work, positions, read, ledgers)
         differences = {kind: ledger.difference() for kind, ledger in ledgers.items()}
         outcome = _outcome(work, read, differences)
         return outcome if request.dry else _published(work, outcome, found, differences)

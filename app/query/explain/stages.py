@@ -293,7 +293,7 @@ def _literal(literal: e.Literal) -> str:
         return "null"
     if literal.kind is Kind.TIME and isinstance(value, int) and abs(value) < 1 << 47:
         return f"TIMESTAMP {quote(format_timestamp(value))}"
-    if literal.kind is Kind.DURATION and isinstance(value, int):
+    if literal.kind is Kind.DURATION and isinstance(value, int | float):
         return f"-{format_duration(-value)}" if value < 0 else format_duration(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"

@@ -1,7 +1,7 @@
 """Which plans of runs are a few sequences side by side: with its ORs distributed, every alternative of the pattern is a sequence that stacks run.
 
 ``SEQ(A a, OR(B b, C c))`` finds what ``SEQ(A a, B b)`` and ``SEQ(A a, C c)`` find. What an alternative does not bind makes comparisons true and return
-fields null, as ever (query-language.md, section 4). `app.cep.alternatives` runs such plans; all others hold every partial match (`app.cep.runs`).
+fields null, as ever (queries/README.md, *Conditions*). `app.cep.alternatives` runs such plans; all others hold every partial match (`app.cep.runs`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from app.query.plan import (
 )
 from app.query.planning.branches import branches_of, precedes
 from app.query.planning.obstacle import Obstacle
-from app.query.planning.planning import FALSE, columns_of
+from app.query.planning.occurring import FALSE
+from app.query.planning.planning import columns_of
 from app.query.text.keys import MATCH_SHEDDERS
 
 MOST = 8

@@ -1,4 +1,4 @@
-"""The rule of ORs whose branches bind the very same events: which of two ways to bind them is reported (query-language.md, section 5)."""
+"""The rule of ORs whose branches bind the very same events: which of two ways to bind them is reported (queries/README.md, *One way or the other*)."""
 
 from __future__ import annotations
 

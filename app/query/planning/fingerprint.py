@@ -13,13 +13,14 @@ from app.query.plan import Plan
 MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "draining", "apart", "fingerprint"})
 """What may change while the state stays: what people read, where matches go, who is dropped under overload, how it is run."""
 
-LATER = frozenset({"either"})
+LATER = frozenset({"either", "floats"})
 """Fields that came later: where they say nothing, they are left out, and states of earlier versions stay valid."""
 
 
 def fingerprint(plan: Plan) -> str:
     """32 hexadecimal digits over everything in the plan that decides what its state means."""
-    content = {field.name: _canonical(getattr(plan, field.name)) for field in fields(plan) if field.name not in MEANINGLESS}
+    said = {one.name: getattr(plan, one.name) for one in fields(plan) if one.name not in MEANINGLESS}
+    content = {name: _canonical(value) for name, value in said.items() if name not in LATER or value}
     if plan.shedding.bounds_memory:  # what is in memory is then the shedder's choice
         content["memory"] = [plan.shedding.shedder, plan.shedding.memory_tuples]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -10,18 +10,16 @@ from typing import Any
 
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.plan import ConstantTest, Item, JoinPredicate, Output, Plan, ReturnField, Shedding
+from app.query.plan import Item, JoinPredicate, Output, Plan, ReturnField, Shedding
 from app.query.planning.constant_tests import ItemConditions
 from app.query.planning.fingerprint import fingerprint
+from app.query.planning.occurring import FALSE, fixed_values, unknown
 from app.query.planning.planning_runs import RunsPlanner, needs_runs, ranks_of, read_attributes
 from app.query.resolved import resolved as r
 from app.query.resolved.folding import fold
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC
 from app.query.text.keys import AUTO
 from app.query.tree.document import Document
-
-FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1))
-"""The condition that never holds, in a form that every engine can run."""
 
 
 def plan_query(query: r.Resolved) -> Plan:
@@ -41,10 +39,9 @@ def _plan_of_runs(query: r.Resolved) -> Plan:
     equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
     planner = RunsPlanner(query, lambda binding: _lacks(binding, equivalence, query))
     for predicate in query.predicates:
-        planner.predicate(predicate, _decided_when_written(predicate, predicate.condition, query), FALSE)
-    for one in query.equivalence:
-        if one.value is not None:
-            planner.fix(one.attribute, one.kind, one.value.value)
+        planner.predicate(predicate, _decided_when_written(predicate, predicate.condition, query))
+    for test in fixed_values(query):
+        planner.fix(test)
     runs = planner.runs()
     within = query.document.plain("within")
     plan = replace(
@@ -54,8 +51,7 @@ def _plan_of_runs(query: r.Resolved) -> Plan:
         ranks=ranks_of(runs, within),
     )
     attributes = set(columns_of(plan)) | (read_attributes(runs) - set(BUILT_IN))
-    plan = replace(plan, columns=tuple(sorted(attributes)))
-    return replace(plan, fingerprint=fingerprint(plan))
+    return finished(replace(plan, columns=tuple(sorted(attributes))), query)
 
 
 def _plan_of_stacks(query: r.Resolved) -> Plan:
@@ -98,8 +94,7 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     plan = replace(_headed(query, equivalence, items, tuple(joins)), evaluator="stacks")
     # every item of a plain sequence is bound in a match: it counts 1
     plan = replace(plan, returns=tuple(replace(field, expression=_counted(field.expression)) for field in plan.returns))
-    plan = replace(plan, columns=columns_of(plan))
-    return replace(plan, fingerprint=fingerprint(plan))
+    return finished(replace(plan, columns=columns_of(plan)), query)
 
 
 def _counted(expression: Any) -> Any:
@@ -147,11 +142,9 @@ def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> P
 
 def _fix_values(query: r.Resolved, alone: dict[int, ItemConditions]) -> None:
     """``[attr = 'v']`` is a test on every item; events without the attribute pass it."""
-    for one in query.equivalence:
-        if one.value is None:
-            continue
-        for binding in query.bindings:
-            alone[binding.index].tests.append(ConstantTest(one.attribute, one.kind, "=", (one.value.value,)))
+    for test in fixed_values(query):
+        for conditions in alone.values():
+            conditions.tests.append(test)
 
 
 def _lacks(binding: r.Binding, equivalence: tuple[str, ...], query: r.Resolved) -> tuple[str, ...]:
@@ -163,13 +156,8 @@ def _lacks(binding: r.Binding, equivalence: tuple[str, ...], query: r.Resolved) 
 
 def _known(field: ReturnField, query: r.Resolved) -> e.Expression:
     """Attributes that no event has (types that never occur) are null; no match will ever show it."""
-    nodes = [node for node in e.walk(field.expression) if isinstance(node, e.AttributeOf | e.Aggregate) and _unknown(node, query)]
+    nodes = [node for node in e.walk(field.expression) if unknown(node, query)]
     return e.Literal(field.kind, None) if nodes else field.expression
-
-
-def _unknown(node: e.Expression, query: r.Resolved | r.ResolvedTemporal) -> bool:
-    attribute = node.attribute if isinstance(node, e.AttributeOf | e.Aggregate) else None
-    return attribute is not None and attribute not in BUILT_IN and not query.vocabulary.kinds(attribute)
 
 
 def simplified(condition: e.Expression, query: r.Resolved | r.ResolvedTemporal) -> e.Expression:
@@ -186,7 +174,7 @@ def simplified(condition: e.Expression, query: r.Resolved | r.ResolvedTemporal) 
         if not rest:
             return _truth(not decisive)
         return rest[0] if len(rest) == 1 else replace(condition, operands=rest)
-    if any(_unknown(node, query) for node in e.walk(condition)):
+    if any(unknown(node, query) for node in e.walk(condition)):
         return _truth(True)  # an attribute that the event does not have makes its comparison true
     if isinstance(condition, e.Comparison) and isinstance(condition.left, e.Literal) and isinstance(condition.right, e.Literal):
         return _compared(condition)
@@ -204,7 +192,7 @@ def _decided_when_written(predicate: r.Predicate, condition: e.Expression, query
     emitted = query.document.plain("on_timeout", "drop") == "emit"
     if predicate.negated is not None or (isinstance(short, e.Literal) and short.value):
         return short
-    lost = dict.fromkeys(node for node in e.walk(condition) if isinstance(node, e.AttributeOf) and _unknown(node, query))
+    lost = dict.fromkeys(node for node in e.walk(condition) if isinstance(node, e.AttributeOf) and unknown(node, query))
     if not lost or not (emitted or any(node.index is not None for node in lost)):
         return short
     types = (replace(node, kind=Kind.STRING, attribute="type") for node in lost)
@@ -228,6 +216,16 @@ def _compared(condition: e.Comparison) -> e.Expression:
 
 def _truth(value: bool) -> e.Literal:  # noqa: FBT001
     return e.Literal(Kind.BOOLEAN, value)
+
+
+def finished(plan: Plan, query: r.Resolved | r.ResolvedTemporal) -> Plan:
+    """The plan with what follows from its columns: which of them are floats, and its fingerprint."""
+    own = set(plan.equivalence)
+    floats = tuple(
+        name for name in plan.columns if query.vocabulary.mixed(name) or (name in own and query.vocabulary.column_kind(name) is Kind.FLOAT)
+    )
+    plan = replace(plan, floats=floats)
+    return replace(plan, fingerprint=fingerprint(plan))
 
 
 def columns_of(plan: Plan) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import (
     Absent,
@@ -32,6 +31,7 @@ from app.query.plan import (
     Within,
 )
 from app.query.planning.constant_tests import ItemConditions
+from app.query.planning.occurring import FALSE, occurs, stopping
 from app.query.resolved import resolved as r
 from app.query.resolved.features import runs_features
 from app.query.resolved.resolve_keys import strategies
@@ -62,13 +62,13 @@ class RunsPlanner:
         self._alone = {binding.index: ItemConditions() for binding in query.bindings}
         self.joins: list[JoinPredicate] = []
 
-    def predicate(self, predicate: r.Predicate, condition: e.Expression, false: e.Expression) -> None:
+    def predicate(self, predicate: r.Predicate, condition: e.Expression) -> None:
         """Puts a predicate, already simplified, where it is decided."""
         mentioned = tuple(sorted(e.mentioned_items(condition)))
         if isinstance(condition, e.Literal) or not mentioned:
             if isinstance(condition, e.Literal) and condition.value:
                 return
-            local = false if isinstance(condition, e.Literal) else condition
+            local = FALSE if isinstance(condition, e.Literal) else condition
             owners = [predicate.negated] if predicate.negated is not None else [b.index for b in self._query.bindings if not b.negated]
             for owner in owners:
                 self._alone[owner].local.append(local)
@@ -84,10 +84,10 @@ class RunsPlanner:
             self.joins.append(JoinPredicate(condition, mentioned, None))
         self._alone[binding.index].push_down(_without_index(condition), binding.types, self._query.vocabulary)
 
-    def fix(self, attribute: str, kind: Kind, value: e.Constant) -> None:
+    def fix(self, test: ConstantTest) -> None:
         """``[attr = 'v']``: a test on every item."""
         for alone in self._alone.values():
-            alone.tests.append(ConstantTest(attribute, kind, "=", (value,)))
+            alone.tests.append(test)
 
     def pattern(self) -> Pattern:
         """The pattern; items are complete afterwards, but for the opener's."""
@@ -150,10 +150,12 @@ class RunsPlanner:
 
     def _take(self, leaf: r.Leaf) -> Take:
         item = self._item(leaf, negated=False)
-        if leaf.until is not None:
+        until = leaf.until if occurs(leaf.types, self._query.vocabulary) else None
+        if until is not None:
             self._asking.append((item, leaf))
+            until = stopping(until, self._query)
         quantifier = leaf.quantifier or t.Quantifier(1, 1)
-        return Take(item, quantifier.low, quantifier.high, quantifier.reluctant, leaf.count or 0, leaf.by, leaf.until)
+        return Take(item, quantifier.low, quantifier.high, quantifier.reluctant, leaf.count or 0, leaf.by, until)
 
     def _ways(self) -> tuple[Ways, ...]:
         default, apart = strategies(self._query)
@@ -182,7 +184,7 @@ class RunsPlanner:
     def _opener(self, opener: t.Opener) -> int:
         types = tuple(dict.fromkeys(name.name for name in opener.types.names))
         alone = ItemConditions()
-        if self._query.opener is not None:
+        if self._query.opener is not None and occurs(types, self._query.vocabulary):
             alone.push_down(self._query.opener, types, self._query.vocabulary)
         return self._add(Item(0, None, types, tests=tuple(alone.tests), local=tuple(alone.local), asked=True, either=alone.either))
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from app.query import expressions as e
 from app.query.plan import IntervalTest, Item, Plan, SlidingWindow, Temporal
 from app.query.planning.constant_tests import conjuncts
-from app.query.planning.fingerprint import fingerprint
-from app.query.planning.planning import FALSE, headed, simplified
+from app.query.planning.occurring import FALSE
+from app.query.planning.planning import finished, headed, simplified
 from app.query.resolved import resolved as r
 from app.query.resolved.vocabulary import BUILT_IN
 from app.query.tree import tree as t
@@ -42,7 +42,7 @@ def plan_temporal_query(query: r.ResolvedTemporal) -> Plan:
             emit=document.plain("emit", "changes"),
         ),
     )
-    return replace(plan, fingerprint=fingerprint(plan))
+    return finished(plan, query)
 
 
 def _where(query: r.ResolvedTemporal) -> tuple[e.Expression, ...]:

@@ -5,7 +5,7 @@ Nothing is ever reported on the ground of a guess: a plan made so is only shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.events.types import Attribute, EventType, Kind, StreamSchema
@@ -16,6 +16,8 @@ from app.query.tree.document import Written
 from app.query.tree.inline_tests import QueryTest
 
 _LITERALS = {"timestamp": Kind.TIME}
+_OPENER = "open:"
+"""Stands for the window's opener among variables."""
 _LOOKS: tuple[tuple[type, Kind], ...] = ((bool, Kind.BOOLEAN), (int, Kind.INTEGER), (float, Kind.FLOAT), (str, Kind.STRING))
 
 
@@ -27,6 +29,8 @@ class _Evidence:
     links: list[tuple[str, str]] = field(default_factory=list)
     owners: dict[str, set[str]] = field(default_factory=dict)
     """Variables by attribute."""
+    opener: bool = False
+    """Whether what is read belongs to the window's opener, whose variable is its own."""
     bare: bool = False
     """Whether attributes stand without variables, as in temporal queries."""
 
@@ -50,6 +54,21 @@ class _Evidence:
         }
         return readers[type(node)](node)
 
+    def query(self, query: r.Resolved | r.ResolvedTemporal) -> None:
+        """Reads all that a query says: where, return, UNTILs, its window's opener."""
+        given = query.document.values.get("return")
+        written = [query.document.expression("where"), *(given.value.values() if given is not None else ())]
+        event = query.document.expression("event")
+        self.bare = isinstance(query, r.ResolvedTemporal)
+        untils = [] if event is None else [primary.until for primary in _primaries(event.tree) if primary.until is not None]
+        for tree in (*(one.tree for one in written if one is not None), *untils):
+            self.expression(tree)
+        opener = _opener(query)
+        if opener is not None and opener.where is not None:
+            self.opener = True
+            self.expression(opener.where)
+            self.opener = False
+
     def _each(self, node: t.And | t.Or) -> None:
         for operand in node.operands:
             self.expression(operand)
@@ -59,7 +78,7 @@ class _Evidence:
         if path in BUILT_IN:
             return BUILT_IN[path]
         if path:
-            self.owners.setdefault(path, set()).add(node.variable)
+            self.owners.setdefault(path, set()).add(_OPENER if self.opener else node.variable)
         return path or None
 
     def _equivalence(self, node: t.Equivalence) -> None:
@@ -125,9 +144,8 @@ class _Evidence:
 
 def assumed_schemas(query: r.Resolved | r.ResolvedTemporal, tests: Sequence[QueryTest]) -> dict[str, StreamSchema]:
     """For every stream of the query the same schema: its types, with the attributes that it and its tests mention."""
-    evidence = _Evidence(bare=isinstance(query, r.ResolvedTemporal))
-    for written in _expressions(query):
-        evidence.expression(written.tree)
+    evidence = _Evidence()
+    evidence.query(query)
     types, looks = _given(tests)
     if isinstance(query, r.ResolvedTemporal):
         _of_tuples(query, evidence, types)
@@ -144,9 +162,7 @@ def asked_kinds(queries: Iterable[r.Resolved | r.ResolvedTemporal], attributes: 
     """The kinds as which queries take attributes that have no value in any event; a text where none of them says."""
     evidence = _Evidence()
     for query in queries:
-        evidence.bare = isinstance(query, r.ResolvedTemporal)
-        for written in _expressions(query):
-            evidence.expression(written.tree)
+        evidence.query(query)
     return {attribute: evidence.kind(attribute, {}) for attribute in attributes}
 
 
@@ -176,23 +192,46 @@ def _of_tuples(query: r.ResolvedTemporal, evidence: _Evidence, types: dict[str, 
 
 
 def _of_bindings(query: r.Resolved, evidence: _Evidence, types: dict[str, dict[str, None]], occurring: set[str]) -> None:
-    for name in (name for binding in query.bindings for name in binding.types):
+    opener = _opener(query)
+    opening = [] if opener is None else [r.Binding(-1, _OPENER, tuple(name.name for name in opener.types.names))]
+    for name in (name for binding in (*query.bindings, *opening) for name in binding.types):
         types.setdefault(name, {})
-    for binding in sorted(query.bindings, key=lambda binding: len(binding.types)):
+    for binding in sorted((*query.bindings, *opening), key=lambda binding: len(binding.types)):
         for attribute, variables in evidence.owners.items():
             having = {name for name in binding.types if attribute in types[name]}
             lacking = set(binding.types) - having
-            if "" in variables and not (binding.negated and occurring & lacking):
+            if "" in variables and binding.variable != _OPENER and not (binding.negated and occurring & lacking):
                 # of [attr], every positive type has it; a negated one whose lines lack it agrees with every value
                 having = set()
             elif binding.variable not in variables:
                 continue
-            if not having:  # of ANY(A, B) x, B lacks what only A is known to have
-                for name in binding.types:
-                    types[name][attribute] = None
+            _give(attribute, binding.types, having, types)
+    event = query.document.expression("event")
+    for primary in () if event is None else _primaries(event.tree):
+        if primary.types.by is not None and primary.types.by not in BUILT_IN:
+            names = tuple(name.name for name in primary.types.names)
+            _give(primary.types.by, names, {name for name in names if primary.types.by in types[name]}, types)
 
 
-def _expressions(query: r.Resolved | r.ResolvedTemporal) -> list[Written]:
-    given = query.document.values.get("return")
-    written = [query.document.expression("where"), *(given.value.values() if given is not None else ())]
-    return [one for one in written if one is not None]
+def _give(attribute: str, names: Sequence[str], having: set[str], types: dict[str, dict[str, None]]) -> None:
+    """Of ANY(A, B) x, B lacks what only A is known to have; where none is, all have it."""
+    for name in () if having else names:
+        types[name][attribute] = None
+
+
+def _primaries(node: t.Pattern | t.Negation) -> Iterator[t.Primary]:
+    """The places of a pattern, in textual order."""
+    if isinstance(node, t.Primary):
+        yield node
+    elif isinstance(node, t.Group):
+        yield from _primaries(node.inner)
+    else:
+        parts = node.items if isinstance(node, t.Sequence) else node.parts if isinstance(node, t.Negation) else node.operands
+        for part in parts:
+            yield from _primaries(part)
+
+
+def _opener(query: r.Resolved | r.ResolvedTemporal) -> t.Opener | None:
+    """What opens the query's windows."""
+    written = query.document.record("window").get("open")
+    return written.tree if isinstance(written, Written) else None

@@ -1,4 +1,4 @@
-"""Queries that read the composite events of other queries (query-language.md, section 6): their order and their schemas."""
+"""Queries that read the composite events of other queries (queries/README.md, *Queries over queries*): their order and their schemas."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from app.events.types import Kind
@@ -9,7 +10,7 @@ from app.query import expressions as e
 
 
 def fold(expression: e.Expression) -> e.Expression:
-    """Arithmetic on constants, done once; left alone where the result is null."""
+    """Arithmetic on constants, done once; left alone where the result is null, infinite or no number."""
     if isinstance(expression, e.Negative) and isinstance(expression.operand, e.Literal):
         value = expression.operand.value
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -17,7 +18,8 @@ def fold(expression: e.Expression) -> e.Expression:
     if isinstance(expression, e.Arithmetic) and isinstance(expression.left, e.Literal) and isinstance(expression.right, e.Literal):
         left, right = expression.left.value, expression.right.value
         if isinstance(left, int | float) and isinstance(right, int | float) and not (expression.operator in "/%" and right == 0):
-            return _number(expression.kind, _OPERATIONS[expression.operator](left, right))
+            value = _OPERATIONS[expression.operator](left, right)
+            return _number(expression.kind, value) if math.isfinite(value) else expression
     return expression
 
 

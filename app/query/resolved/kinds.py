@@ -1,9 +1,9 @@
-"""Which kinds of values go together, and what comes of them (query-language.md, section 4)."""
+"""Which kinds of values go together, and what comes of them (queries/README.md, *Conditions*)."""
 
 from __future__ import annotations
 
 from app.events.types import Kind
-from app.query.resolved.vocabulary import NUMERIC
+from app.query.resolved.vocabulary import NUMERIC, Vocabulary
 
 A_KIND = {
     Kind.BOOLEAN: "a boolean", Kind.INTEGER: "an integer", Kind.FLOAT: "a float", Kind.STRING: "a text",
@@ -14,6 +14,12 @@ A_KIND = {
 def comparable(left: Kind, right: Kind) -> bool:
     """Whether values of these kinds can be compared."""
     return left is right or (left in NUMERIC and right in NUMERIC)
+
+
+def clash(attribute: str, vocabulary: Vocabulary) -> tuple[str, str]:
+    """What to say of an attribute whose column has no one kind, and what to do."""
+    listed = " and ".join(f"{A_KIND[kind]} in {owner}" for kind, owner in vocabulary.kinds(attribute).items())
+    return f'attribute "{attribute}" is {listed}', "give them different names in the stream's configuration"
 
 
 def kind_hint(left: Kind, right: Kind) -> str | None:

@@ -1,4 +1,4 @@
-"""Document → resolved query: names, kinds, and every rule of query-language.md that a query can break."""
+"""Document → resolved query: names, kinds, and every rule of queries/README.md that a query can break."""
 
 from __future__ import annotations
 
@@ -179,6 +179,11 @@ def _returns(
     return tuple(fields)
 
 
+def _field_name(path: str) -> str:
+    """A path as a field's name: what none may hold becomes an underscore, and nothing at the end; underscores of the path's own stay."""
+    return re.sub(r"\W+", "_", re.sub(r"\W+$", "", path, flags=re.ASCII), flags=re.ASCII)
+
+
 def _default_returns(
     document: Document, bindings: tuple[r.Binding, ...], vocabulary: Vocabulary, findings: list[Finding]
 ) -> tuple[ReturnField, ...]:
@@ -195,7 +200,7 @@ def _default_returns(
             if attribute.name not in BUILT_IN and "[" not in attribute.name
         )
         for attribute in attributes:
-            name = re.sub(r"\W+", "_", f"{binding.variable}_{attribute}", flags=re.ASCII).rstrip("_")
+            name = _field_name(f"{binding.variable}_{attribute}")
             source = f"{binding.variable}.{attribute}"
             kind = vocabulary.column_kind(attribute)
             if kind is None:

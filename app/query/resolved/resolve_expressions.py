@@ -1,4 +1,4 @@
-"""Names and kinds in expressions (query-language.md, section 4): syntax tree → resolved expressions.
+"""Names and kinds in expressions (queries/README.md, *Conditions*): syntax tree → resolved expressions.
 
 A part that is wrong becomes one finding and then agrees with everything, so that one mistake is told once.
 """
@@ -13,13 +13,14 @@ from app.errors import Finding
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.resolved.folding import fold
-from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, comparable, kind_hint
+from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, clash, comparable, kind_hint
 from app.query.resolved.resolved import Binding
 from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, of_kind
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC, Vocabulary
 from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Written
+from app.query.tree.printer import print_index
 from app.query.tree.timestamps import parse_timestamp
 
 Place = OneOf["where", "return", "until", "tuple"]
@@ -265,7 +266,7 @@ class Checker:
         if not node.path:
             self.report(f'"{node.variable}" is an event, not a value', node.span, f"write {node.variable}.attribute")
             return BAD
-        kind, known = self._attribute_kind(binding, node)
+        kind, known = self._kind_of(binding.types, node.path, node.path_span)
         if not known:
             return BAD
         index, array = self._index(binding, node)
@@ -336,11 +337,15 @@ class Checker:
             return BAD
         back = reference.index.back if reference.index is not None else 0
         if name == "count":
+            if reference.path:
+                index = "" if reference.index is None else print_index(reference.index)
+                self.report("count() counts events", reference.path_span, f"write count({reference.variable}{index})")
+                return BAD
             return Typed(e.Aggregate(Kind.INTEGER, "count", binding.index, None, running, back), Kind.INTEGER)
         if not reference.path:
             self.report(f"{name}() needs an attribute", reference.span, f"write {name}({reference.variable}.a)")
             return BAD
-        kind, known = self._attribute_kind(binding, reference)
+        kind, known = self._kind_of(binding.types, reference.path, reference.path_span)
         if not known:
             return BAD
         if kind is not None and not aggregable(name, kind):
@@ -353,20 +358,16 @@ class Checker:
         result = Kind.FLOAT if name == "avg" and kind in (*NUMERIC, None) else kind
         return Typed(e.Aggregate(result or Kind.INTEGER, name, binding.index, reference.path, running, back), result)  # type: ignore[arg-type]
 
-    def _attribute_kind(self, binding: Binding, node: t.Reference) -> tuple[Kind | None, bool]:
-        """The attribute's kind (None: unknown, nothing wrong), and whether it may be used at all."""
-        return self._kind_of(binding.types, node.path, node.path_span)
-
     def _kind_of(self, types: tuple[str, ...], path: str, span: t.Span) -> tuple[Kind | None, bool]:
+        """The attribute's kind (None: unknown, nothing wrong), and whether it may be used at all."""
         if path in BUILT_IN:
             return BUILT_IN[path], True
         found = [event_type for name in types if (event_type := self.vocabulary.event_type(name)) is not None]
         if any(event_type.attribute(path) for event_type in found):
             kind = self.vocabulary.column_kind(path)
             if kind is None:
-                kinds = self.vocabulary.kinds(path)
-                listed = " and ".join(f"{A_KIND[known]} in {owner}" for known, owner in kinds.items())
-                self.report(f'attribute "{path}" is {listed}', span, "give them different names in the stream's configuration")
+                message, hint = clash(path, self.vocabulary)
+                self.report(message, span, hint)
                 return None, False
             return kind, True
         occurring = [event_type for event_type in found if event_type.occurs]

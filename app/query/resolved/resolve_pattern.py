@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from app.errors import Finding
 from app.query.resolved import resolved as r
-from app.query.resolved.vocabulary import Vocabulary
+from app.query.resolved.kinds import clash
+from app.query.resolved.vocabulary import BUILT_IN, Vocabulary
 from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Written
@@ -151,7 +152,12 @@ class PatternResolver:
         path = primary.types.by or ""
         found = [event_type for name in primary.types.names if (event_type := self.vocabulary.event_type(name.name)) is not None]
         occurring = [event_type for event_type in found if event_type.occurs]
-        if path in ("time", "type") or not occurring or any(event_type.attribute(path) for event_type in occurring):
+        if path in BUILT_IN or not occurring:
+            return
+        if any(event_type.attribute(path) for event_type in occurring):
+            if self.vocabulary.column_kind(path) is None:
+                message, hint = clash(path, self.vocabulary)
+                self.report(message, primary.types.by_span, hint)
             return
         names = "/".join(event_type.name for event_type in occurring)
         listing = [attribute.name for event_type in occurring for attribute in event_type.attributes]

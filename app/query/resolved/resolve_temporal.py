@@ -1,4 +1,4 @@
-"""Resolution of temporal queries (query-language.md, section 7)."""
+"""Resolution of temporal queries (queries/README.md, *Values that last*)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import ReturnField
 from app.query.resolved import resolved as r
-from app.query.resolved.kinds import A_KIND
+from app.query.resolved.kinds import clash
 from app.query.resolved.resolve_expressions import Checker
 from app.query.resolved.resolve_streams import foreign_keys, resolve_streams
 from app.query.resolved.vocabulary import BUILT_IN, Streams, Vocabulary
@@ -109,8 +109,8 @@ def _attributes(document: Document, key: str, vocabulary: Vocabulary, findings: 
         elif not kinds:
             findings.append(Finding(f'no event type has the attribute "{name}"', place, did_you_mean(name, known)))
         elif vocabulary.column_kind(name) is None:
-            listed = " and ".join(f"{A_KIND[kind]} in {owner}" for kind, owner in kinds.items())
-            findings.append(Finding(f'attribute "{name}" is {listed}', place, "give them different names in the stream's configuration"))
+            message, hint = clash(name, vocabulary)
+            findings.append(Finding(message, place, hint))
         names.append(name)
     return tuple(names)
 

@@ -75,6 +75,10 @@ class Vocabulary:
                     found.setdefault(known.kind, event_type.name)
         return found
 
+    def mixed(self, attribute: str) -> bool:
+        """Whether its column is of integers in one stream and of floats in another."""
+        return {Kind.INTEGER, Kind.FLOAT} <= {Vocabulary((schema,)).column_kind(attribute) for schema in self.schemas}
+
     def column_kind(self, attribute: str) -> Kind | None:
         """The kind of the column that holds the attribute for all streams; None when no type has it or the kinds clash."""
         kinds = set(self.kinds(attribute))

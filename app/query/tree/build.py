@@ -5,12 +5,13 @@ Every builder returns a node also where it reports a problem, so that one text c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lark import Token
 
-from app.config.durations import parse_duration
+from app.config.durations import parse_milliseconds
 from app.query.tree import tree as t
 from app.query.tree.parse_tree import (
     Branch,
@@ -18,7 +19,6 @@ from app.query.tree.parse_tree import (
     branches,
     has_terminal,
     operator_text,
-    path_text,
     span_of,
     token_of,
     tree_of,
@@ -31,6 +31,9 @@ MAX_DEPTH = 100
 """Deeper nesting is refused: later passes recurse."""
 MAX_DURATION_MS = 1 << 53
 """285,000 years; longer ones overflow when they are added to a time."""
+
+MAX_COUNT = 2_147_483_647
+"""The largest number in a quantifier, and in an index."""
 
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999: no event is later."""
@@ -57,15 +60,12 @@ class ExpressionBuilder:
         if self.depth > MAX_DEPTH:
             raise RecursionError(span_of(branch))
 
-    def duration(self, token: Token) -> int:
+    def duration(self, token: Token) -> int | float:
         """Milliseconds of a duration."""
-        try:
-            value = parse_duration(str(token))
-        except OverflowError:
-            value = MAX_DURATION_MS
+        value = parse_milliseconds(str(token))
         if value >= MAX_DURATION_MS:
             self.report("a duration longer than time is counted", span_of(token), "leave the condition out")
-            return 0
+            return 1
         return value
 
     def predicate(self, branch: Branch) -> t.Expression:
@@ -82,7 +82,10 @@ class ExpressionBuilder:
         if operator in ("=", "!="):
             self.report(f'the length of an interval is not compared by "{operator}"', span_of(branch.children[0]), "write one of < <= > >=")
             operator = ">="
-        return t.IntervalTest(operator, length_ms=self.duration(token_of(branch.children[1])), span=span_of(branch))  # type: ignore[arg-type]
+        length = self.duration(token_of(branch.children[1]))
+        # intervals last whole milliseconds: of >= 0.5 ms the next one says the same, of > 0.5 ms the one before
+        whole_ms = math.ceil(length) if operator in ("<", ">=") else math.floor(length)
+        return t.IntervalTest(operator, length_ms=whole_ms, span=span_of(branch))  # type: ignore[arg-type]
 
     def interval_place(self, branch: Branch) -> t.IntervalTest:
         """``valid: "OVERLAPS ('2026-01-01', '2026-01-02')"``."""
@@ -222,17 +225,17 @@ class ExpressionBuilder:
         return t.Call(str(name).lower(), arguments, span_of(name), span_of(branch))
 
     def _equivalence(self, branch: Branch) -> t.Expression:
-        path, operator, constant = branch.children
-        value = None
+        written, operator, constant = branch.children
+        value, path = None, self.path(tree_of(written))
         if operator is not None:
             value = self._signed(tree_of(constant))
             if operator_text(token_of(operator)) != "=":
                 self.report(
                     "an equivalence test fixes a value by =",
                     span_of(operator),
-                    f"write [{path_text(tree_of(path))} = ...], or compare outside of brackets",
+                    f"write [{path} = ...], or compare outside of brackets",
                 )
-        return t.Equivalence(path_text(tree_of(path)), value, span_of(branch))
+        return t.Equivalence(path, value, span_of(branch))
 
     def _reference(self, branch: Branch) -> t.Expression:
         name, *trailers = branch.children
@@ -244,9 +247,9 @@ class ExpressionBuilder:
                 path.append(f".{content}")
             elif isinstance(content, Token):
                 if not path and position == 0 and content.type == "INT":
-                    index = t.ClosureIndex("number", whole(str(content)), span=span_of(trailer))
+                    index = t.ClosureIndex("number", self._place(content), span=span_of(trailer))
                 else:
-                    path.append(f"[{content}]")
+                    path.append(self._element(content))
             elif path or position > 0:
                 self.report(
                     "only the variable itself has such an index",
@@ -259,10 +262,30 @@ class ExpressionBuilder:
         path_span = t.Span(first_of_path, span_of(branch).end) if path else t.NOWHERE
         return t.Reference(str(name), index, "".join(path).removeprefix("."), span_of(name), path_span, span_of(branch))
 
+    def path(self, branch: Branch) -> str:
+        """An attribute path as schemas name it."""
+        name, *trailers = branch.children
+        steps = [(trailer.data, token_of(trailer.children[0])) for trailer in map(tree_of, trailers)]
+        return str(name) + "".join(f".{content}" if kind == "attribute" else self._element(content) for kind, content in steps)
+
+    def _element(self, content: Token) -> str:
+        if content.type != "INT":
+            return f"[{content}]"
+        self._place(content)
+        return f"[{whole(str(content))}]"
+
+    def _place(self, number: Token) -> int:
+        """The number in an index."""
+        found = whole(str(number))
+        if found > MAX_COUNT:
+            self.report("a number too large for an index", span_of(number), f"numbers go up to {MAX_COUNT}")
+            return 1
+        return found
+
     def _index(self, branch: Branch, span: t.Span) -> t.ClosureIndex | None:
         upto, name, minus, number = branch.children
         anchor = str(name)
-        back = whole(str(number)) if minus is not None else 0
+        back = self._place(token_of(number)) if minus is not None else 0
         if upto is not None and anchor == "i":
             return t.ClosureIndex("upto", 0, back, span)
         if upto is None and anchor in ("first", "last", "i") and not (anchor == "first" and back):

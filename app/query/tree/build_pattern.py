@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from lark import Token, Tree
 
 from app.query.tree import tree as t
-from app.query.tree.build import ExpressionBuilder
-from app.query.tree.parse_tree import Branch, branches, path_text, span_of, token_of, tree_of, unquote, whole
-
-MAX_COUNT = 2_147_483_647
-"""The largest number in a quantifier."""
+from app.query.tree.build import MAX_COUNT, ExpressionBuilder
+from app.query.tree.parse_tree import Branch, branches, span_of, token_of, tree_of, unquote, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,10 @@ class PatternBuilder:
     def _negation(self, branch: Branch) -> t.Negation:
         inside = branches(branch)[0]
         duration = next((c for c in branch.children if isinstance(c, Token) and c.type == "DURATION"), None)
-        for_ms = self.expressions.duration(duration) if duration is not None else None
+        # strictly less than 1.5 ms is less than 2 ms: times are whole
+        for_ms = None if duration is None else math.ceil(self.expressions.duration(duration))
+        if duration is not None and for_ms == 0:
+            self.expressions.report("FOR 0 waits for nothing", span_of(duration), "write for instance FOR 10 s, or leave the negation out")
         inner = self._node(inside)
         conjunction = isinstance(inner, t.Conjunction)
         parts: list[t.Primary] = []
@@ -125,7 +126,7 @@ class PatternBuilder:
                 "list more types, or say what must differ: ANY(n; A by attribute)",
             )
         by_span = span_of(path) if path is not None else t.NOWHERE
-        return t.Types(names, count, path_text(path) if path is not None else None, True, by_span, span_of(branch))
+        return t.Types(names, count, self.expressions.path(path) if path is not None else None, True, by_span, span_of(branch))
 
     def _type_name(self, branch: Branch) -> t.TypeName:
         token = token_of(branch.children[0])

@@ -144,7 +144,8 @@ def _text(shape: k.Text, node: Node, findings: list[Finding], key: str) -> Locat
     if shape.pattern is not None and re.fullmatch(shape.pattern, scalar.text) is None:
         _wrong(node, findings, f'"{scalar.text}" is not {shape.of}', shape.hint)
         return None
-    return Located(scalar.text, node)
+    # blanks between words are one: what is read may be split at them
+    return Located(scalar.text if shape.pattern is None else " ".join(scalar.text.split()), node)
 
 
 _PARSERS: dict[str, Callable[[str], Parsed[Any]]] = {

@@ -1,4 +1,4 @@
-"""The grammar of patterns and expressions (query-language.md, sections 3, 4, 5 and 7), for lark's LALR parser.
+"""The grammar of patterns and expressions (queries/README.md), for lark's LALR parser.
 
 Conditions and values share one chain of rules, because an opening parenthesis does not say which of them follows;
 `app.query.tree.build` checks afterwards that each stands where it may.

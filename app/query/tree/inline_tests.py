@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -221,12 +222,10 @@ def _event(
         kind = kinds.get(key) or looks.get(key, Kind.STRING)
         try:
             event[key] = _value(raw, kind)
-        except (ValueError, OverflowError):
-            findings.append(
-                Finding(
-                    f'"{raw.text}" is no {kind.value}', node.location(raw.start, raw.end), f'attribute "{key}" has the kind {kind.value}'
-                )
-            )
+        except (ValueError, OverflowError) as error:
+            what = "finite number" if kind is Kind.FLOAT and isinstance(error, OverflowError) else kind.value
+            hint = f'attribute "{key}" has the kind {kind.value}'
+            findings.append(Finding(f'"{raw.text}" is no {what}', node.location(raw.start, raw.end), hint))
     return event
 
 
@@ -236,7 +235,7 @@ def _value(raw: _Raw, kind: Kind) -> Any:
     if kind is Kind.INTEGER:
         return _int64(raw.text)
     if kind is Kind.FLOAT:
-        return float(raw.text)
+        return _finite(raw.text)
     if kind is Kind.BOOLEAN:
         if raw.text not in ("true", "false"):
             raise ValueError(raw.text)
@@ -247,6 +246,14 @@ def _value(raw: _Raw, kind: Kind) -> Any:
 def _int64(text: str) -> int:
     value = int(text) if len(text) < 40 else 1 << 64
     if not -(1 << 63) <= value < 1 << 63:
+        raise OverflowError(text)
+    return value
+
+
+def _finite(text: str) -> float:
+    """Events of tests are JSON lines, which know neither infinity nor NaN."""
+    value = float(text)
+    if not math.isfinite(value):
         raise OverflowError(text)
     return value
 

@@ -61,15 +61,6 @@ def operator_text(token: Token) -> str:
     return _OPERATORS.get(str(token), str(token))
 
 
-def path_text(branch: Branch) -> str:
-    """An attribute path as schemas name it."""
-    parts = [str(branch.children[0])]
-    for trailer in branch.children[1:]:
-        inner = tree_of(trailer)
-        parts.append(f".{inner.children[0]}" if inner.data == "attribute" else f"[{inner.children[0]}]")
-    return "".join(parts)
-
-
 def branches(branch: Branch) -> Sequence[Branch]:
     """The branches directly below, without tokens."""
     return [child for child in branch.children if isinstance(child, Tree)]

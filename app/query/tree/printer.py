@@ -147,7 +147,8 @@ def _constant(node: t.Constant) -> str:
     if node.kind == "boolean":
         return "true" if value else "false"
     if node.kind == "duration":
-        return f"-{format_duration(-int(value))}" if int(value) < 0 else format_duration(int(value))
+        duration = float(value) if isinstance(value, float) else int(value)
+        return f"-{format_duration(-duration)}" if duration < 0 else format_duration(duration)
     if node.kind == "timestamp":
         return f"TIMESTAMP {quote(format_timestamp(int(value)))}"
     return repr(value)

@@ -135,7 +135,7 @@ class Opener:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal. Durations and timestamps are milliseconds."""
+    """A literal. Durations and timestamps are milliseconds; durations with their fraction, where they have one."""
 
     kind: OneOf["integer", "float", "string", "boolean", "duration", "timestamp"]
     value: bool | int | float | str

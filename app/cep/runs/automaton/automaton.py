@@ -1,6 +1,6 @@
 """The automaton of a plan, made as far as runs have come: states, edges, and what is decided where.
 
-A predicate is evaluated by the event after which all that it reads is known (query-language.md, section 5): edge by edge the automaton lists
+A predicate is evaluated by the event after which all that it reads is known (queries/README.md, *Decisions where the language is silent*): edge by edge the automaton lists
 the predicates that taking this event may decide, and state by state those that are left when a match ends there.
 """
 

@@ -4,7 +4,7 @@ The control state of a run is the rest of its pattern, as a term. ``ways(term)``
 then; ``passed(term)`` says whether nothing need come any more. States are made as they are reached (`app.cep.runs.automaton.automaton`), so
 ``{1000}`` costs what is used of it, and an AND of groups needs no product worked out beforehand.
 
-The rules are those of query-language.md, sections 3 and 5; Brzozowski (1964) for the idea of derivatives.
+The rules are those of queries/README.md; Brzozowski (1964) for the idea of derivatives.
 """
 
 from __future__ import annotations
