@@ -306,9 +306,7 @@ def test_what_is_learned_at_a_price_is_what_the_definition_says() -> None:
     owner = np.array([-1, -1, 0, 1, 0, 2, 4, 3])
     gain = np.array([0.0, 1, 0, 0, 5, 0, 0, 0])
     succession = Succession(np.array([0, 2, 5, 8, 8]), owner, gain, np.ones(8))
-    sample = JudgedMatches(
-        name, np.zeros(8, np.int32), state, np.arange(8.0), np.zeros(8), np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros((0, 8))
-    )
+    sample = JudgedMatches(name, np.zeros(8, np.int32), state, np.arange(8.0), np.zeros(8), np.zeros(8, np.int32), np.zeros((0, 8)))
 
     def by_heart(rows: NDArray[np.float32], labels: NDArray[np.float64]) -> Trees:
         """A chain of stumps: the window's rest is the number of the row."""

@@ -46,6 +46,8 @@ class Answers(Console):
                 raise RuntimeError("no page today")
             case "hangs":
                 self.released.wait(60)
+            case "proxy fails":
+                return Page(b'<main id="main">Bad gateway</main>', status=502)
             case "elsewhere":
                 return Page(b"<p>Please log in.")
         self.site._kept.clear()
@@ -66,7 +68,7 @@ def answers(tmp_path: Path) -> Iterator[Answers]:
     made.world.plane.close()
 
 
-@pytest.mark.parametrize("way", ["fails", "hangs", "elsewhere"])
+@pytest.mark.parametrize("way", ["fails", "proxy fails", "hangs", "elsewhere"])
 def test_a_page_that_cannot_be_renewed_says_that_it_is_old_until_it_can(answers, browser, way):
     answers.shown(browser)
     answers.way = way

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from app.delivery import positions, tail
 from app.delivery.positions import Positions
 from app.delivery.tail import Tails
-from app.errors import DependencyError
+from app.errors import AccessRefusedError, DependencyError
 
 NO_GROUP, AWAY = KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN
 END, CORRUPT, NO_LEADER = KafkaError._PARTITION_EOF, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE
@@ -90,7 +90,12 @@ def test_the_time_of_a_record_is_waited_for_while_the_client_says_what_does_not_
     assert asking(Client(Said(code=aside), Said(code=END)), monkeypatch).time_at(("a", 0), 7) is None, "this is the end of the log"
 
 
-@pytest.mark.parametrize("said", [[], [Said(code=AWAY)], [Said(code=CORRUPT)]])
+def test_who_may_not_read_is_told_what_is_missing(monkeypatch):
+    with pytest.raises(AccessRefusedError, match=r"the brokers b:1 do not let us read: .*\nhint: grant READ and DESCRIBE"):
+        asking(Client(Said(code=CORRUPT)), monkeypatch).time_at(("a", 0), 7)
+
+
+@pytest.mark.parametrize("said", [[], [Said(code=AWAY)], [Said(code=KafkaError.REQUEST_TIMED_OUT)]])
 def test_where_nobody_answers_it_is_not_said_that_there_is_no_record(said, monkeypatch):
     """A reconciliation would take records for deleted, and late events for events in time."""
     with pytest.raises(DependencyError, match="no answer from the brokers b:1"):

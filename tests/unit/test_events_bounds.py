@@ -1,5 +1,7 @@
 """Writers' schemas that make endless work of few bytes: refused, or read by a reader that gives up."""
 
+import faulthandler
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,6 +24,14 @@ def record(*fields):
 
 LIST = record(["null", "Reading"])
 EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+@pytest.fixture
+def watched():
+    """Ends the process after a minute: where fastavro's compiled code hangs, no signal reaches it."""
+    faulthandler.dump_traceback_later(60, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.mark.parametrize("fields", [("Reading",), ({"type": "record", "name": "Inner", "fields": [{"name": "back", "type": "Reading"}]},)])
@@ -77,7 +87,7 @@ def test_what_is_passed_over_without_a_look_is_known(field, blind):
     assert not is_blind(record("double", "boolean"))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize("leaf", ["int", "double", "boolean", {"type": "fixed", "name": "Four", "size": 4}])
 def test_thirty_records_with_two_of_the_one_before_are_read_as_far_as_their_bytes_go(leaf):
     writers = FixedSchemas({30: record(doubling(30, leaf)), 3: record(doubling(3, leaf))})
@@ -96,7 +106,7 @@ def test_a_record_that_is_too_long_for_a_program_is_read_all_the_same():
     assert decoder._compiled[1].program is None
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("watched")
 def test_an_array_that_announces_more_than_there_is_ends_with_the_record():
     words, numbers = {"type": "array", "items": "string"}, {"type": "array", "items": "double"}
     decoder = BatchDecoder(StreamDefinition("readings", elements=("f0[0]",)), [record(words)], FixedSchemas({1: record(words, numbers)}))

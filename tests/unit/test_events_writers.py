@@ -84,15 +84,11 @@ def test_a_writers_impossible_scale_leaves_the_readers(scale):
     [
         {"type": "fixed", "name": "F", "size": "4"},
         {"type": "fixed", "name": "F", "size": 10**30},
-        {"type": "enum", "name": "E", "symbols": 4},
         {"type": "record", "name": "R", "fields": [{"name": "y", "type": "int", "aliases": [{}]}]},
     ],
 )
 def test_an_odd_schema_is_the_problem_of_its_records_alone(odd):
-    try:
-        writer = parse_writer_schema(record({"name": "x", "type": odd}))
-    except Exception as error:  # noqa: BLE001 - refused before it comes here
-        pytest.skip(str(error))
+    writer = parse_writer_schema(record({"name": "x", "type": odd}))
     good = parse_schema(record(NULLABLE_INT))
     decoder = BatchDecoder(StreamDefinition("s"), [good], FixedSchemas({1: writer, 2: good}))
     values = [prefix(1) + b"\x02\x02abcd", prefix(2) + encoded({"time": 2, "n": 3}, NULLABLE_INT)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from app.owners.deployment import FOLDER, store_deployment
 from app.owners.retiring import oldest_batch, prune_retired
 from app.owners.state_log import StateLog, state_log
 from app.storage.posix import PosixStore
-from app.storage.store import Store
+from app.storage.store import Part, Store
 from tests.unit.test_pipeline_deployment import deployed, with_model
 
 STATE = "state"
@@ -79,3 +80,26 @@ def test_a_few_are_not_worth_a_look(store: Store, tmp_path: Path) -> None:
     running = store_deployment(store.uri, deployed(tmp_path))
     assert prune_retired(store, STATE, {running}, newest=5) == []
     assert not [file for file in store.names() if file.name == retiring.FILE]
+
+
+def test_a_model_that_is_stored_whole_is_not_written_again_and_a_torn_one_is(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = with_model(deployed(tmp_path), b"learned")
+    written: list[str] = []
+    write = PosixStore.write
+
+    def writing(self: PosixStore, name: str, parts: Iterable[Part]) -> int:
+        written.append(name)
+        return write(self, name, parts)
+
+    monkeypatch.setattr(PosixStore, "write", writing)
+    for _ in range(2):
+        store_deployment(store.uri, deployment)
+    models = [name for name in written if name.startswith("models/")]
+    assert len(models) == 1, "an upload that fails deletes what others name"
+    (file,) = (Path(store.uri) / "models").glob("*")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    store_deployment(store.uri, deployment)
+    assert file.read_bytes() == whole

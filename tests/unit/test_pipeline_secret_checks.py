@@ -174,7 +174,17 @@ def test_credentials_that_stay_refused_are_a_missing_dependency_and_no_fault_of_
     batches._rules, batches._asked_to_stop = BatchRules(1, attempts=2, strict=True), threading.Event()
     batches._asked_to_stop.set()  # nobody waits in a test
     refused = "Job aborted\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed"
-    batches._let_files_arrive(refused, 1)
-    batches._let_files_arrive("ValueError: a value too many", 2)
+    batches._let_it_return(refused, 1)
+    batches._let_it_return("ValueError: a value too many", 2)
     with pytest.raises(DependencyError, match="the broker refuses these credentials"):
-        batches._let_files_arrive(refused, 2)
+        batches._let_it_return(refused, 2)
+
+
+def test_storage_that_is_away_for_a_task_is_waited_for_and_no_fault_of_the_batch() -> None:
+    batches = object.__new__(Batches)
+    batches._rules, batches._asked_to_stop = BatchRules(1, attempts=2, strict=True), threading.Event()
+    batches._asked_to_stop.set()
+    away = "Job aborted\napp.storage.store.StorageAwayError: cannot read models/a in s3://b: timeout"
+    batches._let_it_return(away, 1)
+    with pytest.raises(DependencyError, match="cannot read models/a"):
+        batches._let_it_return(away, 2)

@@ -165,7 +165,6 @@ def test_partial_matches_are_judged_by_the_laws_as_the_table_has_it() -> None:
         np.full(7, 700.0),
         np.full(7, 700.0),
         kinds,
-        np.zeros(7, np.int32),
         values,
     )
     cells = [("A", 6), ("B", 32), ("C", 13), ("D", 27), ("E", 40), ("H", 0), ("F", 0)]

@@ -27,7 +27,7 @@ def seen(random: np.random.Generator) -> JudgedMatches:
     kind = random.integers(0, 2, count).astype(np.int32)
     left = random.uniform(0, 100, count)
     nothing = np.zeros(count, np.int32)
-    return JudgedMatches(np.arange(count, dtype=np.uint64), nothing, kind, left, left, kind, nothing, random.random((2, count)))
+    return JudgedMatches(np.arange(count, dtype=np.uint64), nothing, kind, left, left, kind, random.random((2, count)))
 
 
 def observed() -> MatchObservations:

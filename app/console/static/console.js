@@ -23,7 +23,7 @@
     const fresh = new DOMParser().parseFromString(text, "text/html");
     const next = fresh.getElementById("main");
     const now = document.getElementById("main");
-    if (!next) return;
+    if (!next) throw new Error("no page of the console");
     const selected = document.getSelection();
     if (selected && !selected.isCollapsed && now.contains(selected.anchorNode)) return; // somebody copies something
     const open = [...now.querySelectorAll("details[open][id]")].map((one) => one.id);
