@@ -31,5 +31,5 @@ def test_refused_and_away_are_told_apart(name, kind, code):
 
 
 def test_what_is_told_in_words_already_stays():
-    with pytest.raises(ReconcileError, match="^no$"), told_by_spark("match without shedding"):
+    with pytest.raises(ReconcileError, match=r"^no$"), told_by_spark("match without shedding"):
         raise ReconcileError("no")
