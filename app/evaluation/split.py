@@ -137,8 +137,10 @@ class Split:
     def trained(self, shedder: str) -> Model[Any]:
         """A model of what is learned from."""
         if shedder not in self._models:
-            model = self._contest(shedder).train(self._query.method(shedder))
-            self._models[shedder] = calibrated(model, self._query.plan_for(shedder), self._learning)
+            contest = self._contest(shedder)
+            model = contest.train(self._query.method(shedder))
+            # by what it has seen: of partial matches a stretch, in which events may come faster than on average
+            self._models[shedder] = calibrated(model, self._query.plan_for(shedder), contest.learning)
         return self._models[shedder]
 
     def harm(self, model: Model[Any]) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.control.running import remembered
-from app.evaluation import split
+from app.evaluation import split, windows
 from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
@@ -358,3 +358,20 @@ def test_a_change_in_the_middle_of_what_was_learned_from_is_drift_to_what_came_b
     assert "other shares" in str(Profile.of(query.plan, mixed).drift_to(later)), (
         "it is learned anew until there is enough of what comes now"
     )
+
+
+def test_windows_are_counted_in_the_events_that_a_model_has_learned_from(query, monkeypatch):
+    """Partial matches are learned from a stretch; where it is a burst, a window holds more events there than on average."""
+    monkeypatch.setattr(split, "MOST_STEPS", 2_000)
+    size = len(query.batch)
+    times = query.batch.time.copy()
+    slow = np.arange(size) < size // 2
+    times[slow] = times[0] + 100 * np.arange(size // 2)
+    times[~slow] = times[size // 2 - 1] + 1 + np.arange(size - size // 2)  # a hundred times as fast
+    burst = replace(query, batch=replace(query.batch, time=times))
+    part = split.Split(burst, 0, size // 4, seed=0)
+    learned = part._contest("pspice").learning
+    assert len(learned) == 2_000
+    model = part.trained("pspice")
+    assert model.manifest.window_events == pytest.approx(windows.window_events(burst.as_runs, learned))
+    assert model.manifest.window_events != pytest.approx(windows.window_events(burst.as_runs, part._learning), rel=0.2)
