@@ -59,7 +59,7 @@ def time_ms(text: str, option: str, hint: str = "write for instance 2026-05-28T2
             raise CepError(f"{option}: {text} may be a day or milliseconds\nhint: write {told.date().isoformat()}")
         return int(text)
     if told is None:
-        raise CepError(f'{option}: "{text}" is no time\nhint: {hint}')
+        raise CepError(f'{option}: "{text}" is no moment\nhint: {hint}')
     return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
