@@ -213,3 +213,26 @@ def test_what_generate_cannot_do_it_says(cep, expected, arguments, told) -> None
     assert code == 78
     assert told in err
     assert not Path(arguments[2]).exists()
+
+
+def test_streams_that_mean_other_things_by_one_name_are_read_together_where_no_query_speaks_of_it(cep, expected) -> None:
+    def record(name: str, kind: str) -> str:
+        fields = [{"name": "time", "type": "long"}, {"name": "key", "type": "long"}, {"name": "store_id", "type": kind}]
+        return json.dumps({"type": "record", "name": name, "fields": fields})
+
+    Path("Shelf.avsc").write_text(record("Shelf", "long"))
+    Path("Door.avsc").write_text(record("Door", "string"))
+    streams = {
+        name: {"topics": [name], "schemas": [f"{kind}.avsc"], "time": "time"}
+        for name, kind in {"retail": "Shelf", "climate": "Door"}.items()
+    }
+    Path("settings.yaml").write_text(json.dumps({"streams": streams}))
+    Path("both.yaml").write_text(
+        "name: q\nfrom: [retail, climate]\nevent: SEQ(Shelf s, Door d)\nwhere: s.key = d.key\nwithin: 1 m\nreturn: {k: s.key}\n"
+    )
+    Path("both.jsonl").write_bytes(
+        jsonl([{"type": "Shelf", "time": 1, "key": 3, "store_id": 7}, {"type": "Door", "time": 2, "key": 3, "store_id": "x"}])
+    )
+    code, out, err = cep("replay", "--queries", "both.yaml", "--events", "both.jsonl", "--settings", "settings.yaml")
+    assert code == 0, err
+    assert [json.loads(line)["fields"] for line in out.splitlines()] == [{"k": 3}]

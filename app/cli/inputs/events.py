@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,11 @@ from app.events.files import Advance, FileEvents, Gathered, gather, unseen
 from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
 from app.events.reading import MAX_FINDINGS
 from app.events.row_files import FileFormat
-from app.events.types import StreamSchema
+from app.events.types import Kind, StreamSchema
 from app.query.compile import elements_in, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.resolved.assumed import asked_kinds
-from app.query.resolved.vocabulary import Streams
+from app.query.resolved.vocabulary import NUMERIC, Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ReplayInput:
             return in_total_order(self.file.batch)
         parts = [self.of_stream(name) for name in streams]
         lines = np.concatenate([part.line for part in parts])
-        batch = concatenate([part.batch for part in parts])
+        batch = concatenate(_alike([part.batch for part in parts]))
         _, first = np.unique(lines, return_index=True)
         return in_total_order(batch if len(first) == len(batch) else take(batch, first))
 
@@ -151,6 +151,18 @@ class ReplayInput:
     def line_finder(self) -> LineFinder:
         """Finds the lines of events by their positions."""
         return LineFinder.of(self.file)
+
+
+def _alike(batches: Sequence[EventBatch]) -> list[EventBatch]:
+    """Without columns that are of one kind in one stream and of another in the next: no query over both may speak of them."""
+    kinds: dict[str, set[Kind]] = {}
+    for batch in batches:
+        for name, column in batch.columns.items():
+            kinds.setdefault(name, set()).add(column.kind)
+    clashing = {name for name, own in kinds.items() if len(own) > 1 and not own <= set(NUMERIC)}
+    if not clashing:
+        return list(batches)
+    return [replace(batch, columns={name: column for name, column in batch.columns.items() if name not in clashing}) for batch in batches]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
