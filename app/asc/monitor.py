@@ -3,7 +3,7 @@
 Everything is a pure function of a sample (the region of every attribute of some events) and the constructs' bitmaps.
 
 **Source:** Lee and Lee, JIIS 39(2) 2012, sections 4.2 and 4.3, definitions 2 to 4, equations 1 to 3. The paper takes new events for every step of
-the search; here that is the caller's choice (`next_construct`), and `find_sequence` takes one sample for all steps.
+the search; here that is the caller's choice (`next_construct`), and `macro_sequence` takes one sample for all steps.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class HeavyHitters:
         """What a query (index in `Catalog.plans`) found, by partition, uint64 (matches,)."""
         self._found.setdefault(query, _Found()).note(keys)
 
-    def settle(self, until_ms: int, *, more: bool) -> bool:
+    def choose_heavy(self, until_ms: int, *, more: bool) -> bool:
         """Settles who is in the sample more often in all turns that begin until this time; whether it was not settled already.
 
         Args:

@@ -25,7 +25,7 @@ from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, Limits, Ordered, Plan, Runs, Take
 from app.query.planning.alternatives import another_may_stand_in, beside_the_pattern
-from app.query.reach import emission_delay_ms, reach_ms
+from app.query.reach import emission_delay_ms, goes_by_others, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
 MOST_EVENTS = 200_000
@@ -137,10 +137,7 @@ def by_sample(samples: Mapping[int, Sample]) -> dict[Sample, list[int]]:
 
 def _looks(plan: Plan) -> tuple[bool, bool]:
     """Whether events before, and behind, those that a match binds can have to do with it."""
-    runs = plan.runs
-    whole = runs is not None and (
-        runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
-    )
+    whole = goes_by_others(plan)
     return whole or plan.items[0].negated, whole or plan.items[-1].negated
 
 

@@ -183,7 +183,7 @@ class Beside:
             return
         came, self._came = self._came, None
         self._seen_ms = max(self._seen_ms, *(int(batch.time.max()) for batch, _ in (*came.shed, came.fed) if len(batch)), NEVER)
-        self._settle(loses=bool(came.shed))
+        self._choose_heavy(loses=bool(came.shed))
         for found in came.news:
             if found.query in self._samples and len(found.matches):
                 self._remember(found.query, found.matches)
@@ -196,12 +196,12 @@ class Beside:
         while sum(map(len, self._waiting)) > MOST_WAITING:
             self._forget()
 
-    def _settle(self, *, loses: bool) -> None:
+    def _choose_heavy(self, *, loses: bool) -> None:
         """Whether heavy partitions are looked at more often from now on: only where something is lost, and there is time for it."""
         crowded = sum(map(len, self._waiting)) > FULL * MOST_WAITING or self._held > FULL * MOST_HELD
         for sample, heavy in self._heavy.items():
             self._loses[sample] |= loses
-            if heavy.settle(self._seen_ms, more=self._loses[sample] and not crowded):
+            if heavy.choose_heavy(self._seen_ms, more=self._loses[sample] and not crowded):
                 self._loses[sample] = False  # until something is lost again
 
     def _due(self, watermark_ms: int) -> list[Events]:

@@ -12,6 +12,7 @@ from app.bucket.hold import NEVER, KeyOrder, TimeRules
 from app.bucket.route import bucket_of, partition_keys
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan, QueryGroup
+from app.query.reach import goes_by_others
 
 BEFORE = "@before"
 """Rider of trusted groups: the greatest time of the event's predecessors of the same key in its batch, ms."""
@@ -47,12 +48,7 @@ def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
 
 def _decides_by_time(plan: Plan) -> bool:
     """Whether what the query finds may wait for the watermark."""
-    if plan.on_timeout == "emit" or plan.items[-1].negated:
-        return True
-    runs = plan.runs
-    if runs is None:
-        return False
-    return runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
+    return plan.on_timeout == "emit" or plan.items[-1].negated or goes_by_others(plan)
 
 
 def _slack_ms(plan: Plan) -> int:

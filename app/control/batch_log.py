@@ -1,7 +1,7 @@
 """What the driver must not forget about batches, in the checkpoint: the directive of each, before it runs, and its totals, before Spark commits it.
 
 Two small files a batch, written once and whole (`app.storage`). A directive is on its way to storage while the batch's records are read; nothing
-that outlives a crash may come of it before it is there (`BatchLog.settle`). Directive *n + 1* carries the greatest times after *n*, so it can be made after a crash
+that outlives a crash may come of it before it is there (`BatchLog.await_directive`). Directive *n + 1* carries the greatest times after *n*, so it can be made after a crash
 too. A batch that is repeated has its directive already; its totals are written again.
 """
 
@@ -74,7 +74,7 @@ class BatchLog:
                 self._freezing = self._writer.submit(self._freeze, known)
             return known.directive
 
-    def settle(self) -> None:
+    def await_directive(self) -> None:
         """Waits until the latest directive survives a crash.
 
         Raises:
@@ -97,7 +97,7 @@ class BatchLog:
     def finish(self, totals: BatchTotals) -> None:
         """Keeps what became of a batch; when this returns it survives a crash."""
         plain = replace(totals, selection={}).to_plain()  # samples are used at once, and large
-        self.settle()
+        self.await_directive()
         with self._lock:
             self._write(totals.batch, TOTALS, plain)
             self._batches[TOTALS].add(totals.batch)

@@ -78,7 +78,7 @@ class Placement:
             del self._holdings[bucket]
             self._why[bucket] = "lost"
 
-    def settle(self, moves: int = MOVES_PER_BATCH) -> bool:
+    def assign_buckets(self, moves: int = MOVES_PER_BATCH) -> bool:
         """Gives every bucket an owner, and new owners some of others' buckets; False when there is no owner at all.
 
         Args:
@@ -107,7 +107,7 @@ class Placement:
         return load
 
     def validate(self) -> None:
-        """Invariants after `settle`.
+        """Invariants after `assign_buckets`.
 
         Raises:
             AssertionError: one does not hold.

@@ -245,13 +245,13 @@ class ControlPlane:
         """
         return self._running_log.directive(batch, self._decide)
 
-    def settle(self) -> None:
+    def await_directive(self) -> None:
         """Waits until the latest directive survives a crash; before anything comes of it that does.
 
         Raises:
             NotReadyError: no catalog runs yet.
         """
-        self._running_log.settle()
+        self._running_log.await_directive()
 
     def begin_run(self) -> int:
         """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""

@@ -43,7 +43,7 @@ from shedding.registry import METHODS, unlearned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judge:
+class MatchShedder:
     """Who decides about a query's partial matches.
 
     Attributes:
@@ -176,20 +176,20 @@ def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
     endings = {}
     for number, plan in enumerate(plans):
         if plan.name in shares and plan.draining is None:
-            judge = _judge(checkpoint, directive.deployment, number, directive.seed)
+            shedder = _match_shedder(checkpoint, directive.deployment, number, directive.seed)
             hides = hides_events(plan)
             endings[number] = (
-                judge.hiding(ratios[plan.name], directive.seed) if hides else judge.ending(shares[plan.name], ratios[plan.name])
+                shedder.hiding(ratios[plan.name], directive.seed) if hides else shedder.ending(shares[plan.name], ratios[plan.name])
             )
     return endings
 
 
 @lru_cache(maxsize=256)
-def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
+def _match_shedder(checkpoint: str, deployment: str, query: int, seed: int) -> MatchShedder:
     known = load_deployment(checkpoint, deployment)
     plan = known.catalog.plans[query]
     shedder = plan.shedding.shedder
     if not METHODS[shedder].of_matches:
-        return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
+        return MatchShedder(plan, LeastProgress(seed=seed), progress_of_items(plan))
     model = known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed)
-    return Judge(plan, model, progress_of_items(plan), Describing.of(plan) if METHODS[shedder].reads else None)
+    return MatchShedder(plan, model, progress_of_items(plan), Describing.of(plan) if METHODS[shedder].reads else None)

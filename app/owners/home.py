@@ -173,7 +173,7 @@ class Home:
                     self._require(order, deliveries)
                     known = self._work_off(bucket, Work(order, deployment, self.settings, Spent()), deliveries, names)
                 done.append(known)
-            sent = self._outlet.settle() if self._outlet is not None else 0
+            sent = self._outlet.flush() if self._outlet is not None else 0
             for one in done:
                 self._finish(one, order.batch)
         except BaseException:

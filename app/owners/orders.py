@@ -33,7 +33,7 @@ class TaskOrders:
     """For the ingress tasks of one attempt of a batch.
 
     Attributes:
-        application: whose buckets are meant; see `Assignment.application`.
+        application: whose buckets are meant; see `OwnerSettings.application`.
         attempt: counts how often the driver has begun this run's batches; deliveries of earlier attempts are forgotten.
         owners: who gets the chunks.
     """

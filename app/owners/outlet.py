@@ -65,7 +65,7 @@ class KafkaOutlet:
                     raise DependencyError(f"cannot write to {topic}: {error.args[0].str()}") from error
         self._producer.poll(0)
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Waits until all records that were taken have arrived; returns how many.
 
         Raises:

@@ -2,7 +2,7 @@
 
 What is moved is written into a folder of its own, from the state after the last committed batch; the old folder is what counts until one small file
 (`app.pipeline.numbers`) names the new one. So whatever ends this in the middle leaves a state that is whole: the old one before that write, the new
-one after it, and `settle` does what was left to do. The new folder begins with snapshots: no log entry of before is fed again under another catalog.
+one after it, and `finish_move` does what was left to do. The new folder begins with snapshots: no log entry of before is fed again under another catalog.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def move(checkpoint: str, home: StateHome, buckets: int, deployment: Deployment,
     return MovedState(following, committed, tuple(sizes))
 
 
-def settle(checkpoint: str, home: StateHome) -> None:
+def finish_move(checkpoint: str, home: StateHome) -> None:
     """Makes the rest of the checkpoint go by where the state is: the newest directive names its deployment, and nothing lies where it was before.
 
     To be called before anything else is done with a checkpoint; twice does no harm.

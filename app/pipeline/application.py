@@ -29,7 +29,7 @@ from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Answers, Batches, BatchRules, Plane, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
-from app.pipeline.moving import move_to_readers, settled_numbers
+from app.pipeline.moving import move_to_readers, numbers_after_moves
 from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams
@@ -154,7 +154,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = 
         take: gets the output records instead of Kafka; then records do not come from Kafka either.
     """
     asked = registry or remembered_registry(settings, lambda: None)
-    numbers = settled_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+    numbers = numbers_after_moves(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
     streams = read_streams(settings, asked, numbers.labels)
     deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
     store_numbers(settings.checkpoint.uri, numbers)

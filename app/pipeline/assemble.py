@@ -14,7 +14,7 @@ from app.config.settings import Settings
 from app.pipeline.batches import Batches
 from app.pipeline.ingress import TaskSettings, ingress
 from app.pipeline.task_answers import ANSWER_DDL
-from app.pipeline.worker import settle
+from app.pipeline.worker import freeze_garbage
 
 QUERY_NAME = "cep"
 
@@ -40,4 +40,4 @@ def _ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Itera
         yield from ingress(batches, settings)
     finally:
         faulthandler.cancel_dump_traceback_later()
-    settle()
+    freeze_garbage()

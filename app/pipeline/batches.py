@@ -60,7 +60,7 @@ class Plane(Protocol):
     def directive(self, batch: int) -> Directive:
         """The same for every attempt of a batch."""
 
-    def settle(self) -> None:
+    def await_directive(self) -> None:
         """Waits until the directive survives a crash."""
 
     def finish(self, totals: BatchTotals, owners: int = 0) -> None:
@@ -98,7 +98,7 @@ class AccountsError(CepError):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class BatchInWork:
     """A batch in work, and since when (monotonic seconds)."""
 
     batch: int
@@ -162,7 +162,7 @@ class Batches:
         self._attempt = 0
         self._asked_to_stop = threading.Event()
         self._tending: threading.Thread | None = None
-        self.running: Running | None = None
+        self.running: BatchInWork | None = None
         """The batch in work."""
         self.failure: BaseException | None = None
         """Why the last batch could not be done."""
@@ -177,7 +177,7 @@ class Batches:
         if self._asked_to_stop.is_set():
             self.failure = StoppedError()
             raise StoppedError("stopped between two batches") from None
-        self.running = Running(batch, time.monotonic())
+        self.running = BatchInWork(batch, time.monotonic())
         try:
             self._work_off(frame, batch)
         except BaseException as error:  # noqa: BLE001 - told to whoever waits for the query
@@ -267,11 +267,11 @@ class Batches:
             self._asked_to_stop.wait(REFUSED_PAUSE_S)
 
     def _attempted(self, frame: DataFrame, directive: Directive, attempt: int, spent: Spent) -> None:
-        if not self._placement.settle():
+        if not self._placement.assign_buckets():
             self._wait_for_owners(frame.sparkSession)
         reports, beside = self._ingress(frame, directive)
         spent.phase("ingress")
-        self._plane.settle()
+        self._plane.await_directive()
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)
@@ -337,7 +337,7 @@ class Batches:
     def _wait_for_owners(self, spark: SparkSession) -> None:
         """All executors are gone, or none has come yet: Spark holds jobs back until it has one."""
         deadline = time.monotonic() + WAIT_FOR_OWNERS_S
-        while not self._placement.settle():
+        while not self._placement.assign_buckets():
             looking: Future[set[tuple[str, int]]] = Future()  # for a job that Spark may hold back for ever
             threading.Thread(target=_look, args=(spark, looking), name="looking", daemon=True).start()
             try:

@@ -41,7 +41,7 @@ from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
 from app.pipeline.learning.learner import learning
 from app.pipeline.limits import batch_limits
-from app.pipeline.moving import move_to_readers, settled_numbers
+from app.pipeline.moving import move_to_readers, numbers_after_moves
 from app.pipeline.numbers import Numbers, buckets_kept, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import compile_queries, ensure_topics, prepare, read_streams, without_models
@@ -201,7 +201,7 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
         raise SnapshotError(
             f"{fault}\nhint: restore it, or begin with another checkpoint.path; cep checkpoint verify says what else is amiss"
         )
-    numbers = settled_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
+    numbers = numbers_after_moves(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
     topics, wait_ms = settings.source_topics, settings.schema_registry.retry_for
     ids = patiently("broker", lambda: TopicAdministrator(settings).ids(topics), wait_ms, stop)
     earliest = patiently("broker", lambda: TopicAdministrator(settings).earliest(topics), wait_ms, stop)

@@ -27,18 +27,18 @@ from shedding.registry import METHODS, unlearned
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class QueryModel:
     """A query's model, and how it sees events."""
 
     model: Model[Any]
     features: Features
 
 
-Models = Callable[[int], Learned]
+Models = Callable[[int], QueryModel]
 """The model of a query, by its index in `Catalog.plans`."""
 
 
-def _nobody(query: int) -> Learned:
+def _nobody(query: int) -> QueryModel:
     raise AssertionError(f"query {query} sheds by a model, and there is none")
 
 
@@ -122,6 +122,6 @@ class _Candidates:
             events = replace(events, key=partitions_of(plan, self._batch, rows), period_ms=decision_period(plan))
         return unlearned(orders.shedder, seed).gate(orders.drop_ratio).keep(events)
 
-    def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
+    def kept_by_model(self, learned: QueryModel, orders: QueryShedding) -> Mask:
         """By a model, which drops the ordered share of the candidates."""
         return self._judged.kept(learned.model, learned.features, orders.drop_ratio)[self._relevant]

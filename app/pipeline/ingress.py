@@ -40,7 +40,7 @@ from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_d
 from app.owners.keeper import SETTING, OwnerSlots
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
-from app.pipeline.gate import Learned, ranking, shedding_gate
+from app.pipeline.gate import QueryModel, ranking, shedding_gate
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.slices import Places, Read, slices
 from app.pipeline.task_answers import answered
@@ -150,9 +150,9 @@ def _prepare(settings: TaskSettings, coming: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
+def _learned(checkpoint: str, deployment: str, query: int) -> QueryModel:
     known = load_deployment(checkpoint, deployment)
-    return Learned(known.learned(query), Features.of(known.catalog.plans[query]))
+    return QueryModel(known.learned(query), Features.of(known.catalog.plans[query]))
 
 
 def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:

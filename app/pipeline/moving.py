@@ -13,7 +13,7 @@ from app.control.batch_log import BatchLog
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, load_deployment
-from app.owners.rescaling import MovedState, Tell, move, settle
+from app.owners.rescaling import MovedState, Tell, finish_move, move
 from app.pipeline.draining import past_of
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.query.plan import Catalog
@@ -39,14 +39,14 @@ class Rescaled:
     state: MovedState | None = None
 
 
-def settled_numbers(checkpoint: str) -> Numbers:
-    """The registry of a checkpoint, in which no move is half done any more; see `app.owners.rescaling.settle`.
+def numbers_after_moves(checkpoint: str) -> Numbers:
+    """The registry of a checkpoint, in which no move is half done any more; see `app.owners.rescaling.finish_move`.
 
     Raises:
         SnapshotError, StorageError: the checkpoint cannot be read or written.
     """
     numbers = load_numbers(checkpoint)
-    settle(checkpoint, numbers.home)
+    finish_move(checkpoint, numbers.home)
     return numbers
 
 
@@ -62,7 +62,7 @@ def rescale(checkpoint: str, buckets: int, tell: Tell) -> Rescaled:
         RescaleError: there is no state yet.
         SnapshotError, StorageError: it cannot be read or written; the old state counts.
     """
-    numbers = settled_numbers(checkpoint)
+    numbers = numbers_after_moves(checkpoint)
     if numbers.buckets is None:
         raise RescaleError(f"the checkpoint {checkpoint} holds no state yet\nhint: set spark.buckets: {buckets}")
     if numbers.buckets == buckets:
@@ -113,5 +113,5 @@ def _moved(checkpoint: str, numbers: Numbers, deployment: Deployment, tell: Tell
     assert numbers.buckets is not None, "there is state"  # noqa: S101
     moved = move(checkpoint, numbers.home, numbers.buckets, deployment, tell)
     store_numbers(checkpoint, numbers.moved(deployment.buckets, moved.home))  # from here on the new one counts
-    settle(checkpoint, moved.home)
+    finish_move(checkpoint, moved.home)
     return moved

@@ -30,18 +30,18 @@ class Publisher:
         """Takes a record."""
         self._records.add(topic, key, value, headers)
         if len(self._records) >= AT_ONCE:
-            self.settle()
+            self.flush()
 
     def audit(self, output: OutputTopic, query: str, value: dict[str, Any]) -> None:
         """Takes a record of the audit topic, which is keyed by its query."""
         add_audit_record(self._records, output, query, value)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Waits until all that was taken is safe.
 
         Raises:
             DependencyError: the brokers do not take it.
         """
         self._outlet.send(self._records)
-        self._outlet.settle()
+        self._outlet.flush()
         self._records = Records(self._limit)

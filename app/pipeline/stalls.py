@@ -7,7 +7,7 @@ import time
 from app.config.durations import format_duration
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger
-from app.pipeline.batches import Batches, Running
+from app.pipeline.batches import Batches, BatchInWork
 
 log = get_logger(__name__)
 
@@ -47,7 +47,7 @@ class StallWatch:
         self._plane.metrics.add("cep_stalled_batches_total", 1)
         log.error("batch does not end", batch_id=running.batch, stall_after=format_duration(self._after_ms), owners=self._batches.stacks())
 
-    def _active_s(self, running: Running | None, *, active: bool) -> float:
+    def _active_s(self, running: BatchInWork | None, *, active: bool) -> float:
         """How long Spark has been at the batch in work, or at what comes before and behind it."""
         if running is None and not active:
             self._at = None

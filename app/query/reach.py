@@ -31,6 +31,14 @@ def reach_ms(plan: Plan) -> int | None:
     return size.size + delay + (0 if plan.runs is None else _longest_for_ms(plan.runs.pattern))
 
 
+def goes_by_others(plan: Plan) -> bool:
+    """Whether events that a match does not bind, before or behind those that it does, can decide about it wherever they lie: by windows, other matches, or negated items."""
+    runs = plan.runs
+    if runs is None:
+        return False
+    return runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
+
+
 def _longest_for_ms(pattern: Pattern) -> int:
     """The longest ``FOR`` of a pattern."""
     if isinstance(pattern, Absent):

@@ -65,7 +65,7 @@ def written(settings: Settings, topic: str) -> list[bytes]:
     values = [f"{topic} {number}".encode() for number in range(RECORDS)]
     outlet = KafkaOutlet(shipped_options(settings.kafka), 1_000_000)
     outlet.send(Records(topics=[topic] * RECORDS, keys=[b"key"] * RECORDS, values=list(values), headers=[()] * RECORDS))
-    assert outlet.settle() == RECORDS
+    assert outlet.flush() == RECORDS
     return values
 
 
@@ -144,7 +144,7 @@ def test_a_password_that_is_exchanged_on_both_sides_is_used_by_clients_that_stay
 
     def send(value: bytes) -> None:
         outlet.send(Records(topics=[topic], keys=[b"key"], values=[value], headers=[()]))
-        assert outlet.settle() == 1
+        assert outlet.flush() == 1
 
     send(b"first")
     assert next(reader.read(topic, 0, [0])).value == b"first"

@@ -36,7 +36,7 @@ from app.cep.matches import Matches
 from app.evaluation.known_matches import progress_of_items
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
-from app.owners.endings import Judge
+from app.owners.endings import MatchShedder
 from app.owners.least_progress import LeastProgress
 from app.owners.verdicts import counted
 from app.query.compile import compile_texts
@@ -486,7 +486,7 @@ def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
         assert case is not None
         sampled, ending = (
             replace(case.catalog, sample=0.5),
-            Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.8, 0.8),
+            MatchShedder(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.8, 0.8),
         )
         whole = Whole.of(case, sampled)
         counts, look = looking(lambda chance=chance: 3 * chance.randrange(5))
@@ -532,7 +532,7 @@ def test_what_is_found_in_the_place_of_ended_partial_matches_is_never_passed_ove
         if more:  # the limit alone: there is no bound
             bare = replace(case.plan, shedding=replace(case.plan.shedding, latency_bound_ms=None, shedder="none"))
             case, gone = replace(case, catalog=Catalog.of((bare,)), gone=set()), [False] * 80
-        ending = at_first(Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.5, 0.5), 6 + seed % 5)
+        ending = at_first(MatchShedder(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.5, 0.5), 6 + seed % 5)
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 81, 5))]
         rules, restarts = TimeRules(case.plan.streams[0], 20), set(range(17) if seed % 3 else ())
         truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}

@@ -19,7 +19,7 @@ from app.cep.runs.engine import RunsEngine
 from app.evaluation.known_matches import progress_of_items
 from app.events.batch import in_total_order, take
 from app.events.files import parse_events
-from app.owners.endings import Judge
+from app.owners.endings import MatchShedder
 from app.owners.least_progress import LeastProgress
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
@@ -69,7 +69,7 @@ def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) ->
     rules = TimeRules(plan.streams[0], 0)
     steps = in_steps(data, batch)
     model = data.draw(st.sampled_from([unlearned("pm-random", seed=2), AllAlike(), LeastProgress(seed=2)]))
-    judge = Judge(plan, model, progress_of_items(plan))
+    judge = MatchShedder(plan, model, progress_of_items(plan))
     shares = [data.draw(st.sampled_from([0.0, 0.3, 0.7, 1.0])) for _ in (*steps, None)]
     ratios = [data.draw(st.sampled_from([0.0, 0.4, 1.0])) for _ in shares]
     endings = [{0: judge.ending(share, ratio)} if share or ratio else {} for share, ratio in zip(shares, ratios, strict=True)]
@@ -93,7 +93,7 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     (plan,) = compiled.catalog.plans
-    ending = Judge(plan, model, progress_of_items(plan)).ending(0.4)
+    ending = MatchShedder(plan, model, progress_of_items(plan)).ending(0.4)
     steps = [[take(file.batch, np.arange(1001))], [take(file.batch, np.arange(1001, 2000))]]
     found = run(compiled.catalog, TimeRules(plan.streams[0], 0), steps, 1, set(), [{}, {0: ending}], ALONE)
     ((judged, ended),) = [key[3:] for key in found if key[0] == "shed"]
@@ -115,7 +115,7 @@ def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     (plan,) = compiled.catalog.plans
-    ending = Judge(plan, model, progress_of_items(plan)).ending(0.0, ratio)
+    ending = MatchShedder(plan, model, progress_of_items(plan)).ending(0.0, ratio)
     found = run(compiled.catalog, TimeRules(plan.streams[0], 0), [[file.batch]], 1, set(), [{0: ending}], ALONE)
     everything = sum(identities(compiled.catalog, match_sorted(compiled.catalog, file.batch).found).values())
     left = sum(key[0] == "match" for key in found) / everything
@@ -135,7 +135,7 @@ def test_in_batches_that_are_shorter_than_a_look_is_due_every_new_partial_match_
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     (plan,) = compiled.catalog.plans
-    ending = Judge(plan, unlearned("pm-random", seed=1), progress_of_items(plan)).ending(0.0, 0.5)
+    ending = MatchShedder(plan, unlearned("pm-random", seed=1), progress_of_items(plan)).ending(0.0, 0.5)
     steps = [[take(file.batch, np.arange(first, first + 20))] for first in range(0, 400, 20)]
     found = run(compiled.catalog, TimeRules(plan.streams[0], 0), steps, 1, set(), [{0: ending}] * len(steps), ALONE)
     judged, ended = np.array([key[3:] for key in found if key[0] == "shed" for _ in range(found[key])]).sum(axis=0)

@@ -28,7 +28,7 @@ from app.events.batch import EventBatch, source_number, take
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import Deployment
 from app.owners.models import restored
-from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.gate import QueryModel, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from shedding.registry import METHODS
 from tests.naive.composites import composite_events
@@ -55,7 +55,7 @@ Place = tuple[int, int, int, int, bytes, bool]
 class World:
     deployment: Deployment
     batches: tuple[EventBatch, ...]
-    learned: tuple[Learned | None, ...]
+    learned: tuple[QueryModel | None, ...]
     shedder: str
 
 
@@ -83,7 +83,7 @@ def world_of(shedder: str, query: str, folder: Path) -> World:
     batch = replace(query.batch, source=placed, offset=np.arange(EVENTS))
     batches = tuple(take(batch, rows) for rows in np.array_split(np.arange(EVENTS), STEPS))
     pairs = zip(deployment.models, deployment.catalog.plans, strict=True)
-    learned = tuple(None if stored is None else Learned(restored(stored), Features.of(plan)) for stored, plan in pairs)
+    learned = tuple(None if stored is None else QueryModel(restored(stored), Features.of(plan)) for stored, plan in pairs)
     return World(deployment, batches, learned, shedder)
 
 

@@ -149,7 +149,7 @@ def test_intervals_are_narrow_where_a_few_partitions_have_most_and_are_looked_at
         for turn in range(turns):
             times = np.full(200, 100 * turn + 99)
             for name, heavy in heavies.items():
-                heavy.settle(100 * turn, more=name == "heavy")
+                heavy.choose_heavy(100 * turn, more=name == "heavy")
                 heavy.let_go(100 * (turn - 2))
                 rows = np.flatnonzero(heavy.hold(keys, times))
                 weights, groups = 1 / heavy.often(keys[rows], times[rows]), group_of(sample.turns(keys, times))[rows]

@@ -26,9 +26,9 @@ def keys(*numbers: int) -> NDArray[np.uint64]:
 def heavy_from(counts: dict[int, int], sample: Sample = SAMPLE, *, more: bool = True) -> HeavyHitters:
     """From the second epoch on it is known who has how many."""
     heavy = HeavyHitters(sample)
-    heavy.settle(0, more=more)
+    heavy.choose_heavy(0, more=more)
     heavy.note(0, np.concatenate([np.repeat(keys(number), count) for number, count in counts.items()]))
-    heavy.settle(10 * TURN_MS, more=more)
+    heavy.choose_heavy(10 * TURN_MS, more=more)
     return heavy
 
 
@@ -47,8 +47,8 @@ def test_a_turn_that_has_begun_is_as_often_in_the_sample_as_it_was() -> None:
     assert begun < 10 * TURN_MS, "it began in the epoch before"
     assert [often(heavy, 1, int(begun) + moved) for moved in (0, TURN_MS - 1, TURN_MS)] == [1, 1, 8]
     heavy.note(0, np.repeat(keys(2), 100_000))
-    assert not heavy.settle(11 * TURN_MS - 1, more=True), "of this epoch it is settled"
-    assert heavy.settle(11 * TURN_MS, more=True)
+    assert not heavy.choose_heavy(11 * TURN_MS - 1, more=True), "of this epoch it is settled"
+    assert heavy.choose_heavy(11 * TURN_MS, more=True)
     assert [often(heavy, number, int(begun) + TURN_MS) for number in (1, 2)] == [8, 1]
     assert [often(heavy, number, 13 * TURN_MS) for number in (1, 2)] == [1, 8]
 
@@ -68,7 +68,7 @@ def test_who_was_heavy_is_forgotten_when_others_are() -> None:
     heavy = heavy_from({1: 640})
     for epoch in range(11, 30):
         heavy.note(0, np.repeat(keys(2), 640))
-        heavy.settle(epoch * TURN_MS, more=True)
+        heavy.choose_heavy(epoch * TURN_MS, more=True)
         heavy.let_go((epoch - 1) * TURN_MS)
     assert [often(heavy, number, 32 * TURN_MS) for number in (1, 2)] == [1, 8]
     assert len(heavy._eras) < 5
@@ -78,8 +78,8 @@ def test_nothing_grows_while_the_same_are_heavy() -> None:
     heavy = HeavyHitters(SAMPLE)
     for epoch in range(1, 200):
         heavy.note(0, np.repeat(keys(1, 2), 400 if epoch > 100 else 50))
-        assert heavy.settle(epoch * TURN_MS, more=epoch > 100)
-        assert not heavy.settle(epoch * TURN_MS + 1, more=True)
+        assert heavy.choose_heavy(epoch * TURN_MS, more=epoch > 100)
+        assert not heavy.choose_heavy(epoch * TURN_MS + 1, more=True)
     assert len(heavy._eras) == 2, "nobody, and then two"
     assert [often(heavy, 1, at * TURN_MS) for at in (50, 99, 103, 190)] == [1, 1, 8, 8]
 
@@ -87,7 +87,7 @@ def test_nothing_grows_while_the_same_are_heavy() -> None:
 def test_each_query_has_heavy_partitions_of_its_own() -> None:
     heavy = heavy_from({1: 100_000})
     heavy.note(1, np.repeat(keys(2), 640))
-    heavy.settle(11 * TURN_MS, more=True)
+    heavy.choose_heavy(11 * TURN_MS, more=True)
     assert [often(heavy, number, 13 * TURN_MS) for number in (1, 2)] == [8, 8]
 
 
@@ -102,7 +102,7 @@ def test_it_is_as_the_definition_says() -> None:
             for number, count in found.items()
             if total >= ENOUGH and 2 * total <= PART * count
         }
-        heavy.settle(epoch * TURN_MS + 3, more=True)
+        heavy.choose_heavy(epoch * TURN_MS + 3, more=True)
         found, total = Counter({number: count / 2 for number, count in found.items()}), total / 2
         for _ in range(150):
             some = [int(chance.paretovariate(0.7)) % (5 * KNOWN) for _ in range(3)]
@@ -125,7 +125,7 @@ def test_the_sample_with_its_weights_is_true_to_the_whole() -> None:
     of_each = np.where(np.arange(200) < 3, 300, 1)
     turns, weighed, events = Counter[int](), 0.0, 0
     for epoch in range(4_000):
-        heavy.settle(epoch * TURN_MS, more=True)
+        heavy.choose_heavy(epoch * TURN_MS, more=True)
         times = np.full(200, epoch * TURN_MS + TURN_MS - 1)
         held = heavy.hold(names, times)
         assert not (held & ~may_hold(SAMPLE, names, times)).any(), "what is not sent cannot be looked at"

@@ -14,7 +14,7 @@ class Settled:
     def __init__(self, every: int) -> None:
         self.every, self.asked, self.more = every, 0, []
 
-    def settle(self, until_ms: int, *, more: bool) -> bool:
+    def choose_heavy(self, until_ms: int, *, more: bool) -> bool:
         self.asked += 1
         if self.asked % self.every:
             return False
@@ -30,6 +30,6 @@ def test_a_short_window_settles_nothing_for_a_long_one() -> None:
     beside._loses = dict.fromkeys(heavy, False)
     beside._waiting, beside._held, beside._seen_ms = deque(), 0, 0
     for loses in (True, False, False, False, False, False, False, False):
-        beside._settle(loses=loses)
+        beside._choose_heavy(loses=loses)
     assert heavy[short].more == [True] + 7 * [False]
     assert heavy[long].more == [True, False], "lost in its first turn, and in its second nothing"

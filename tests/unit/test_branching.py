@@ -23,7 +23,7 @@ from app.evaluation.observing import shape_of
 from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.events.batch import EventBatch
-from app.owners.endings import Judge
+from app.owners.endings import MatchShedder
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of
 from shedding.candidates import JudgedMatches
@@ -128,7 +128,7 @@ def test_the_application_ends_those_that_the_model_says_by_what_they_have_bound(
     live = live_runs(engine)
     worth = model.utilities(describing.described(known_matches(live, progress_of_items(plan), 1.0, 700), engine, live))
     at_hand = sorted(zip(worth.tolist(), map(tuple, live.newest.tolist()), live.item.tolist(), strict=True))
-    judge = Judge(plan, model, progress_of_items(plan), describing)
+    judge = MatchShedder(plan, model, progress_of_items(plan), describing)
     (asked, gone), _, _ = judge.ending(0.6)(engine, rows_between(batch, 700, 700), operator.items[700:700], Watermarks(699), 700)
     left = live_runs(engine)
     assert asked == len(live)

@@ -57,7 +57,7 @@ def test_first_request_decides_and_later_ones_get_the_same(tmp_path: Path) -> No
     log, decide = opened(tmp_path), Deciding()
     first = log.directive(0, decide)
     assert log.directive(0, decide) == first
-    log.settle()
+    log.await_directive()
     assert opened(tmp_path).directive(0, decide) == first
     assert decide.asked == [0]
 
@@ -82,7 +82,7 @@ def test_a_decision_is_on_its_way_when_it_is_told_and_safe_once_it_has_settled(t
     first = log.directive(0, Deciding())
     assert opened(tmp_path).logged(0) is None
     store.let.set()
-    log.settle()
+    log.await_directive()
     assert opened(tmp_path).logged(0) == first
 
 
@@ -92,7 +92,7 @@ def test_what_became_of_a_batch_is_never_kept_without_its_directive(tmp_path: Pa
     log.directive(0, Deciding())
     store.let.set()
     with pytest.raises(StorageError, match="no space"):
-        log.settle()
+        log.await_directive()
     with pytest.raises(StorageError, match="no space"):
         log.finish(read(0, {1: 100}))
     assert list(tmp_path.glob("batches/*")) == []
@@ -254,7 +254,7 @@ def test_latest_gives_what_a_restarted_driver_goes_on_from(tmp_path: Path) -> No
     assert log.latest() is None
     for batch in range(3):
         log.directive(batch, decide)
-    log.settle()
+    log.await_directive()
     latest = opened(tmp_path).latest()
     assert latest is not None
     assert (latest.directive.batch, latest.memory) == (2, {"asked": 3})
@@ -278,7 +278,7 @@ def test_what_the_store_does_not_delete_now_it_deletes_later_and_nobody_waits_fo
     for batch in range(KEPT_BATCHES + 3):
         log.directive(batch, decide)
         log.finish(read(batch, {1: batch}))
-    log.settle()
+    log.await_directive()
 
     def away(_store: PosixStore, names: list[str]) -> None:
         asked = threading.Thread(target=log.logged, args=(KEPT_BATCHES,))
@@ -299,7 +299,7 @@ def test_deployments_that_directives_name_are_known(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for batch, deployment in enumerate(["a", "a", "b"]):
         log.directive(batch, lambda number, times, deployment=deployment: Frozen(Directive(number, deployment=deployment)))
-    log.settle()
+    log.await_directive()
     assert opened(tmp_path).deployments() == {"a", "b"}
 
 
@@ -356,5 +356,5 @@ def test_what_a_directive_is_about_survives_a_crash_before_it_does(tmp_path: Pat
     monkeypatch.setattr(store, "sync", syncing)
     log = BatchLog(store)
     log.directive(7, Deciding())
-    log.settle()
+    log.await_directive()
     assert done == ["sync spark/offsets/7", "sync spark/commits/6", "write batches/000000000007-directive.bin"]

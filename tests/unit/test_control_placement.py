@@ -17,7 +17,7 @@ def placed(buckets: int, *owners: OwnerId) -> Placement:
     placement = Placement(buckets, 100)
     for owner in owners:
         placement.join(owner)
-    placement.settle()
+    placement.assign_buckets()
     placement.validate()
     return placement
 
@@ -28,7 +28,7 @@ def owner_of(placement: Placement, bucket: int) -> OwnerId:
 
 def test_without_owners_nothing_is_held():
     placement = Placement(3, 0)
-    assert not placement.settle()
+    assert not placement.assign_buckets()
     assert placement.holdings == {}
 
 
@@ -45,7 +45,7 @@ def test_buckets_of_a_lost_owner_go_to_the_others_and_those_stay_where_they_are(
     placement = placed(6, A, B, C)
     before = placement.holdings
     placement.lose(B)
-    placement.settle(moves=0)
+    placement.assign_buckets(moves=0)
     placement.validate()
     for bucket, holding in placement.holdings.items():
         if before[bucket].owner == B:
@@ -61,7 +61,7 @@ def test_an_owner_that_joins_gets_its_share_a_few_buckets_at_a_time():
     shares = []
     for _ in range(4):
         before = placement.holdings
-        placement.settle()
+        placement.assign_buckets()
         moved = [bucket for bucket, holding in placement.holdings.items() if holding != before[bucket]]
         assert all(placement.holdings[bucket].why == "moved" for bucket in moved)
         assert len(moved) <= MOVES_PER_BATCH
@@ -74,7 +74,7 @@ def test_a_process_that_takes_a_slot_over_is_another_owner():
     again = OwnerId(A.host, A.port, 99)
     placement.lose(A)
     placement.join(again)
-    placement.settle()
+    placement.assign_buckets()
     assert {holding.owner for holding in placement.holdings.values()} == {again}
     assert {holding.why for holding in placement.holdings.values()} == {"lost"}
 
@@ -85,7 +85,7 @@ def test_an_owner_that_is_lost_and_found_again_holds_its_buckets_anew():
     first = placement.holdings[0]
     placement.lose(A)
     placement.join(A)
-    placement.settle()
+    placement.assign_buckets()
     assert placement.holdings[0] == Holding(A, first.epoch + 1, "lost")
 
 
@@ -93,7 +93,7 @@ def test_an_owner_that_nobody_knows_is_lost_without_harm():
     placement = placed(2, A)
     before = placement.holdings
     placement.lose(C)
-    placement.settle()
+    placement.assign_buckets()
     assert placement.holdings == before
 
 
@@ -136,7 +136,7 @@ class Placing(RuleBasedStateMachine):
     @rule(moves=st.integers(0, 3))
     def settle(self, moves: int) -> None:
         before, load = self.placement.holdings, self.placement.load()
-        assert self.placement.settle(moves) is bool(self.there)
+        assert self.placement.assign_buckets(moves) is bool(self.there)
         after = self.placement.holdings
         if self.there:
             assert sorted(after) == list(range(13)), "every bucket is somewhere"

@@ -256,7 +256,7 @@ def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: Worl
     told = [decision for batch in range(13) for decision in world.plane.directive(batch).decisions]
     assert (told[0].reason, told[0].query, told[0].drop_ratio > 0) == ("SHEDDING_BEGINS", "q", True)
     assert len(told) < sum(world.plane.directive(batch).drop_ratio("q") > 0 for batch in range(13)), "not once per batch"
-    world.plane.settle()
+    world.plane.await_directive()
     (known,) = world.plane.queries()
     # A killed and restarted driver knows what was decided, and decides on by what was known.
     world.plane.close()

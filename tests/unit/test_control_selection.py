@@ -109,7 +109,7 @@ def test_the_orders_of_a_batch_are_those_of_its_first_request(tmp_path: Path) ->
 
     log = BatchLog(PosixStore(tmp_path))
     first = log.directive(7, decide)
-    log.settle()
+    log.await_directive()
     done = task(events(200), first.selection["s"])
     sequences.observe(total_of(done))
     assert sequences.orders() != first.selection

@@ -24,7 +24,7 @@ from app.owners.orders import EPOCHS_PER_RUN, Advance, BucketOrder, OwnerSetting
 from app.owners.skipping import skip
 from app.owners.sole import sole_driver
 from app.pipeline.draining import past_of
-from app.pipeline.moving import RescaleError, move_to_readers, rescale, settled_numbers
+from app.pipeline.moving import RescaleError, move_to_readers, numbers_after_moves, rescale
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.posix import PosixStore
@@ -73,7 +73,7 @@ def delivered(tmp_path_factory) -> Callable[[str], list[MicroBatch]]:
 
 def goes_on(checkpoint: str, batches: Sequence[MicroBatch]) -> list[list[str]]:
     """What is found in the batches after the committed one, in as many buckets as the checkpoint says."""
-    numbers = settled_numbers(checkpoint)
+    numbers = numbers_after_moves(checkpoint)
     log, found = BatchLog(PosixStore(Path(checkpoint))), []
     home = Home(OwnerSettings("again", checkpoint, numbers.home.folder))
     epoch, newest = log.begin_run() * EPOCHS_PER_RUN, log.latest()

@@ -25,7 +25,7 @@ from app.events.registry import Registry, RegistrySettings
 from app.owners.chains import chains_of
 from app.owners.deployment import FORMAT, deployment_from_json
 from app.owners.models import restored
-from app.pipeline.gate import Learned, ranking, shedding_gate
+from app.pipeline.gate import QueryModel, ranking, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
 from shedding.registry import METHODS
 
@@ -143,7 +143,7 @@ def test_the_ingress_drops_the_share_of_candidates_that_it_is_asked_for_whatever
     batch = read_shed_queries([world / "theft.yaml"], world / "events.jsonl", world / "settings.yaml", None)[0].batch
     selection = Selection(catalog, None)
     directive = Directive(3, shedding={"theft": QueryShedding(ratio, "gspice")})
-    gate = shedding_gate(catalog, selection, directive, lambda query: Learned(model, Features.of(catalog.plans[query])))
+    gate = shedding_gate(catalog, selection, directive, lambda query: QueryModel(model, Features.of(catalog.plans[query])))
     whole = selection.select(batch)
     kept = gate(batch, whole)
     assert len(kept.relevant) / len(whole.relevant) == pytest.approx(1 - ratio, abs=0.05)
@@ -187,7 +187,7 @@ def test_what_is_shed_does_not_depend_on_which_task_got_which_topic_partitions(w
     source = np.random.default_rng(2).integers(0, 4, len(batch))
     batch = replace(batch, source=source, offset=np.arange(len(batch)))
     learned = [
-        None if stored is None else Learned(restored(stored), Features.of(plan))
+        None if stored is None else QueryModel(restored(stored), Features.of(plan))
         for stored, plan in zip(deployment.models, catalog.plans, strict=True)
     ]
     directive = Directive(3, seed=9, shedding={"theft": QueryShedding(0.6, shedder)})
@@ -242,7 +242,7 @@ def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agr
     dropped = []
     for ratio in (0.2, 0.5, 0.8):
         directive = Directive(3, shedding={"theft": QueryShedding(ratio, shedder)})
-        gate = shedding_gate(catalog, selection, directive, lambda query: Learned(model, Features.of(catalog.plans[query])))
+        gate = shedding_gate(catalog, selection, directive, lambda query: QueryModel(model, Features.of(catalog.plans[query])))
         dropped.append(1 - len(gate(batch, whole).relevant) / len(whole.relevant))
     assert dropped == pytest.approx([0.2, 0.5, 0.8], abs=0.06)
 
@@ -291,7 +291,7 @@ def test_what_sheds_in_the_bucket_drops_there_what_the_library_drops_of_the_whol
     directive = Directive(3, shedding={"theft": QueryShedding(ratio, "prefix", "bucket")})
     rules = deployment.streams[0].rules
     plan = IngressPlan(catalog, rules, 1)
-    learned = {0: Learned(model, Features.of(catalog.plans[0]))}
+    learned = {0: QueryModel(model, Features.of(catalog.plans[0]))}
     assert shedding_gate(catalog, plan.selection, directive, learned.__getitem__) is None, "nothing goes at the ingress"
     riders = ranking(catalog, plan.selection, directive, learned.__getitem__)
     bucket = Bucket(catalog, [rules], 0, chains_of=chains_of)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from app.control.health import Flag
 from app.observe.metrics import Metrics
-from app.pipeline.batches import Running
+from app.pipeline.batches import BatchInWork
 from app.pipeline.stalls import StallWatch
 
 
@@ -26,7 +26,7 @@ class Plane:
 class Batches:
     """What the watch uses of the batches."""
 
-    running: Running | None = None
+    running: BatchInWork | None = None
 
     def stacks(self) -> dict[str, Any]:
         return {"127.0.0.1:5": "in a kernel"}
@@ -36,18 +36,18 @@ def test_a_batch_that_does_not_end_is_told_once_and_is_over_with_the_next() -> N
     plane, batches = Plane(), Batches()
     plane.moving.good()
     watch = StallWatch(plane, batches, 60_000)
-    batches.running = Running(7, time.monotonic() - 59)
+    batches.running = BatchInWork(7, time.monotonic() - 59)
     watch.look()
     assert plane.moving.check() is None
     assert 59 <= (plane.metrics.value("cep_batch_running_seconds") or 0) < 60
-    batches.running = Running(7, time.monotonic() - 61)
+    batches.running = BatchInWork(7, time.monotonic() - 61)
     with capture_logs() as logs:
         watch.look()
         watch.look()
     assert plane.moving.check() == "batch 7 has not ended for 1 m"
     assert [(entry["batch_id"], entry["owners"]) for entry in logs] == [(7, {"127.0.0.1:5": "in a kernel"})]
     assert plane.metrics.value("cep_stalled_batches_total") == 1
-    batches.running = Running(8, time.monotonic())
+    batches.running = BatchInWork(8, time.monotonic())
     watch.look()
     assert plane.moving.check() is None
 
@@ -62,9 +62,9 @@ def test_what_spark_does_before_and_behind_a_batch_counts_as_well(monkeypatch) -
     for now, running, active in (  # noqa: B007 - the clock
         (1000.0, None, False),
         (1001.0, None, True),
-        (1004.0, Running(7, 1003.0), True),
+        (1004.0, BatchInWork(7, 1003.0), True),
         (1010.0, None, True),
-        (1011.0, Running(8, 1010.5), True),
+        (1011.0, BatchInWork(8, 1010.5), True),
         (1400.0, None, True),
         (1401.0, None, False),
         (1402.0, None, True),

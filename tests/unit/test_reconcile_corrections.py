@@ -40,7 +40,7 @@ class Published:
     def audit(self, output, query, value) -> None:
         self.told.append(value)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         pass
 
 

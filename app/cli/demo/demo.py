@@ -225,7 +225,7 @@ def _finish(running: Demo, reader: CompositeReader, seen: Seen) -> None:
         feed.stop()
     retail = next(feed for feed in running.feeds if feed.kind == "retail")
     truth = retail.truth(_TRUTH_QUERY)
-    _settle(running, reader, seen, truth)
+    _await_stragglers(running, reader, seen, truth)
     print(f"\n{sum(feed.events for feed in running.feeds):,} events, {seen.total:,} composite events: {_counts(seen)}")
     if seen.total:
         print(f"latency p50 {seen.latency_ms(50):.0f} ms, p95 {seen.latency_ms(95):.0f} ms (event happened → composite event on its topic)")
@@ -246,7 +246,7 @@ def _judged(retail: Feed, seen: Seen) -> list[Mapping[str, Any]]:
     return [fields for fields in seen.found.get(_TRUTH_QUERY, []) if str(fields["tag_id"])[:-8] in stretches]
 
 
-def _settle(running: Demo, reader: CompositeReader, seen: Seen, truth: Truth) -> None:
+def _await_stragglers(running: Demo, reader: CompositeReader, seen: Seen, truth: Truth) -> None:
     say("… waiting for what is still under way")
     deadline = time.monotonic() + _SETTLE_SECONDS
     last_news = time.monotonic()

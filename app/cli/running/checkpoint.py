@@ -20,8 +20,8 @@ from app.owners.forking import fork as fork_checkpoint
 from app.owners.inventory import BucketInventory, Inventory, faults, inventory
 from app.owners.skipping import skip as skip_batch
 from app.owners.sole import sole_driver
+from app.pipeline.moving import numbers_after_moves
 from app.pipeline.moving import rescale as move_state
-from app.pipeline.moving import settled_numbers
 from app.pipeline.numbers import load_numbers
 from app.storage.open import open_store
 
@@ -101,7 +101,7 @@ def skip(
     loaded = load_settings(settings, os.environ)
     store = open_store(loaded.checkpoint.uri)
     with sole_driver(loaded):
-        numbers = settled_numbers(loaded.checkpoint.uri)
+        numbers = numbers_after_moves(loaded.checkpoint.uri)
         if numbers.buckets is None:
             raise CepError(f"the checkpoint {loaded.checkpoint.uri} holds no state yet")
         name = skip_batch(store, batch, numbers.buckets, numbers.home.folder)

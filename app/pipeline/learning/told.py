@@ -18,7 +18,7 @@ from app.storage.open import open_store
 RECORD = "ModelChange"
 GIVEN, GONE = "a person has put it into queries.models", "there is no model for the query any more"
 
-Running = dict[str, tuple[Plan, StoredModel | None]]
+InUse = dict[str, tuple[Plan, StoredModel | None]]
 
 
 def tell_model_changes(settings: Settings, before: Deployment, after: Deployment, time_ms: int) -> None:
@@ -39,7 +39,7 @@ def tell_model_changes(settings: Settings, before: Deployment, after: Deployment
         publisher = Publisher(settings)
         for value in told:
             publisher.audit(output, value["query"], {"time": time_ms, **value})
-        publisher.settle()
+        publisher.flush()
 
 
 def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> Iterator[dict[str, Any]]:
@@ -69,7 +69,7 @@ def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> I
         }
 
 
-def _running(deployment: Deployment) -> Running:
+def _running(deployment: Deployment) -> InUse:
     pairs = zip(deployment.catalog.plans, deployment.models, strict=True)
     return {plan.name: (plan, model) for plan, model in pairs if plan.draining is None}
 

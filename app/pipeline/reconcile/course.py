@@ -118,7 +118,7 @@ class Course:
             }
         return self._directives[batch]
 
-    def settle(self) -> None:
+    def await_directive(self) -> None:
         """Nothing survives a crash: a run that is begun again begins at its beginning."""
 
     def finish(self, totals: BatchTotals, owners: int = 0) -> None:

@@ -175,10 +175,10 @@ def _published(work: _Work, outcome: Outcome, found: Found, differences: Mapping
     publisher, audit = Publisher(work.settings), audit_output(work.settings)
     publish_missing(publisher, found, differences)
     missed = retract(publisher, work.settings, differences)
-    publisher.settle()
+    publisher.flush()
     told = replace(outcome, gone=missed.gone)
     add_audit_records(publisher, audit, replace(told, gone=missed.gone + missed.unread))
-    publisher.settle()
+    publisher.flush()
     if missed.problem:
         raise DependencyError(
             f"{missed.unread.total()} false composite events could not be read again: {missed.problem}\n"

@@ -31,7 +31,7 @@ from app.owners.models import restored
 from app.owners.query_texts import QueryTexts
 from app.owners.tuple_memory import tuple_memory
 from app.pipeline.draining import Past
-from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.gate import QueryModel, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from tests.naive.composites import CompositeEvent, composite_events
 from tests.naive.language import Event
@@ -205,10 +205,10 @@ class World:
             chunks += [packed for _, packed in ingested.packed()]
         return chunks
 
-    def _learned(self, query: int) -> Learned:
+    def _learned(self, query: int) -> QueryModel:
         stored = self.deployment.models[query]
         assert stored is not None
-        return Learned(restored(stored), Features.of(self.deployment.catalog.plans[query]))
+        return QueryModel(restored(stored), Features.of(self.deployment.catalog.plans[query]))
 
     def step(self, chunks: Sequence[bytes], progress: Progress) -> None:
         """Feeds the bucket; notes what was found."""
