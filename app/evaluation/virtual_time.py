@@ -22,7 +22,7 @@ RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
 
 NEWEST = 0.1
-"""Weight of the newest interval in what events seem to cost; on a clock (`app.evaluation.paced`) as well."""
+"""Weight of the newest interval in what events seem to cost; on a clock (`ops.experiments.clock.pace`) as well."""
 
 Keep = Callable[[float, int, int], NDArray[np.float64]]
 """(drop ratio, start, stop) → float64 (stop - start,): how much of each of these events passes: 0 or 1, or the share of its windows."""

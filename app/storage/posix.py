@@ -162,7 +162,7 @@ def _sync(path: Path, flags: int) -> bool:
     """Whether it was there."""
     try:
         descriptor = os.open(path, flags)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # whoever writes there will say what is wrong
         return False
     try:
         os.fsync(descriptor)

@@ -22,7 +22,6 @@ from app.evaluation.contest import Contest, Terms
 from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
-from app.evaluation.shared_matches import SharedOperator, several
 from app.evaluation.timing import TimedModel
 from app.evaluation.windows import OpenedOperator
 from app.events.batch import EventBatch
@@ -33,6 +32,7 @@ from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
 from ops.experiments.pspice_ablations import ablated
 from ops.experiments.pspice_verdicts import pspice_verdicts
+from ops.experiments.shared_matches import SharedOperator, several
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto, Longer
 from ops.experiments.shedding_figures import Plot, Point, Points, known

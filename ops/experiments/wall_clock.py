@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.deciding import Candidates
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items
-from app.evaluation.paced import CLOCKS, Clock, EventDetector, Pace, pinned
 from app.evaluation.shares import Asked, as_asked, of_candidates
-from app.evaluation.wall_clock import EventShedding
 from app.evaluation.windows import EventWindows, shed_window
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.clock.deciding import Candidates
+from ops.experiments.clock.operators import EventShedding
+from ops.experiments.clock.pace import CLOCKS, Clock, EventDetector, Pace, pinned
 from ops.experiments.gspice import PANE_STOCKS, all_symbols
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Plot, Point

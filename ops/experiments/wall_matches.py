@@ -1,6 +1,6 @@
 """pSPICE's first query on a clock: shedders of partial matches, those that hide events from single ones, and one that drops whole events.
 
-New partial matches are looked at as often as in the application (`app.cep.engine.LOOKS` times while a window passes), all of them before a batch where too many are left (`app.evaluation.wall_clock.MatchShedding`).
+New partial matches are looked at as often as in the application (`app.cep.engine.LOOKS` times while a window passes), all of them before a batch where too many are left (`ops.experiments.clock.operators.MatchShedding`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from app.bucket.recording import rows_between
 from app.cep.door import hide, pairs_by, pairs_met
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.deciding import Candidates
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items
-from app.evaluation.paced import Clock, EventDetector, Pace
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.wall_clock import EventShedding, MatchDetector, MatchShedding, PairShedding, WholeStream
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.clock.deciding import Candidates
+from ops.experiments.clock.operators import EventShedding, MatchDetector, MatchShedding, PairShedding, WholeStream
+from ops.experiments.clock.pace import Clock, EventDetector, Pace
 from ops.experiments.shedding_figures import Point
 from ops.experiments.wall_default import chosen, with_default
 from ops.experiments.wall_runs import RATES, Setting, calibrated, measuring, needed, points_of, quality_of, run_of

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from app.evaluation.operator import Outcome
-from app.evaluation.paced import Clock, Pace, PacedCourse, Worker, paced
 from app.evaluation.quality import Quality
-from app.evaluation.wall_clock import WholeStream, WindowsApart, batch_for, throughput
 from app.evaluation.windows import EventWindows, shed_window
 from app.events.batch import EventBatch
 from app.query.plan import Plan
+from ops.experiments.clock.operators import WholeStream, WindowsApart, batch_for, throughput
+from ops.experiments.clock.pace import Clock, Pace, PacedCourse, Worker, paced
 from ops.experiments.shedding_figures import Point
 from shedding.interface import Method
 

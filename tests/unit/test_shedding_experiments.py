@@ -12,13 +12,13 @@ from app.bucket.recording import rows_between
 from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
-from app.evaluation.shared_matches import SharedOperator, several
 from app.query.text.keys import AUTO
 from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice_verdicts import gspice_verdicts
 from ops.experiments.pspice_verdicts import pspice_verdicts
+from ops.experiments.shared_matches import SharedOperator, several
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
 from ops.experiments.shedding_verdicts import own_table

@@ -9,15 +9,15 @@ import pytest
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.deciding import Candidates, Remembering
 from app.evaluation.operator import Operator, candidate_items
-from app.evaluation.paced import EventDetector, Pace, ProcessorClock, Step, WallClock, paced, pinned
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.wall_clock import MatchDetector, MatchShedding, PairShedding, WholeStream, WindowsApart
 from app.evaluation.windows import EventWindows, WindowedOperator, shed_window
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments import wall_clock, wall_matches, wall_runs
+from ops.experiments.clock.deciding import Candidates, Remembering
+from ops.experiments.clock.operators import MatchDetector, MatchShedding, PairShedding, WholeStream, WindowsApart
+from ops.experiments.clock.pace import EventDetector, Pace, ProcessorClock, Step, WallClock, paced, pinned
 from ops.experiments.shedding_figures import Point, Points, read
 from ops.experiments.wall_steady import steady
 from ops.experiments.wall_verdicts import wall_verdicts

@@ -21,13 +21,13 @@ from app.bucket.recording import rows_between
 from app.cep.door import LiveRuns, RunsEngine, count_live, end_runs, hide_limits, limits_of, live_runs, new_runs, pairs_met
 from app.cep.engine import LOOKS, Looking, Watermarks
 from app.cep.matches import Matches
-from app.evaluation.deciding import Candidates, Remembering
 from app.evaluation.operator import Operator, Outcome
-from app.evaluation.paced import Clock, EventDetector, Pace, Step
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.windows import EventWindows, expanded, in_recording, partitioned_by_window
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan
+from ops.experiments.clock.deciding import Candidates, Remembering
+from ops.experiments.clock.pace import Clock, EventDetector, Pace, Step
 from shedding.candidates import JudgedMatches, Mask
 from shedding.detector_matches import Curve, fitted, matches_to_drop
 from shedding.events.prefix import PrefixModel
@@ -143,7 +143,7 @@ class EventShedding:
         self._seen = self._lost = 0.0
 
     @property
-    def dropped(self) -> float:  # noqa: D102 - see the class
+    def dropped(self) -> float:
         return self._lost / max(1.0, self._seen)
 
     def work(self, start: int, stop: int, waiting_s: float) -> Step:
@@ -265,7 +265,7 @@ class MatchShedding:
         self.samples: Samples = []
 
     @property
-    def dropped(self) -> float:  # noqa: D102 - see the class
+    def dropped(self) -> float:
         return self.ended / max(1, self.ended + count_live(self.operator.engine) + self.operator.matches)
 
     def work(self, start: int, stop: int, waiting_s: float) -> Step:
@@ -333,7 +333,7 @@ class PairShedding:
         self._pairs, self._seen = np.zeros(2), np.zeros(2)
 
     @property
-    def dropped(self) -> float:  # noqa: D102 - see the class
+    def dropped(self) -> float:
         met, gone = self._pairs + self._newest()
         return float(gone / met) if met else 0.0
 
