@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.bootstrap.places import PROJECT
 from app.cli.main import cli
+from app.errors import ConfigurationError
 from app.local.recordings import RECORDINGS, default_folder
 
 QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
@@ -146,3 +147,15 @@ def test_what_was_sent_and_recorded_is_told_as_json(settings_file, tmp_path):
     recorded = json.loads(invoke("record", "stocks", "--settings", str(settings_file), "--out", str(out), "--output", "json").stdout)
     assert recorded == {"stream": "stocks", "events": len(out.read_text().splitlines()), "undecodable": 0, "file": str(out)}
     assert recorded["events"] >= 200
+
+
+@pytest.mark.parametrize("command", [["record", "transit", "--out", "r.jsonl"], ["produce", "vehicles", "--events", "10"]])
+def test_a_topic_that_is_missing_is_a_wrong_configuration(settings_file, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    settings = yaml.safe_load(settings_file.read_text())
+    settings["streams"]["transit"]["topics"] = ["nowhere-at-all"]
+    Path("elsewhere.yaml").write_text(yaml.safe_dump(settings))
+    done = CliRunner().invoke(cli, [*command, "--settings", "elsewhere.yaml"])
+    assert isinstance(done.exception, ConfigurationError)
+    assert "there is no topic nowhere-at-all\nhint: cep topics" in str(done.exception)
+    assert not Path("r.jsonl").exists()

@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from app.bootstrap.places import PROJECT
 from app.config.settings import Stream
-from app.errors import DependencyError
+from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
 from app.local.generators import generate
 from app.local.outlets import outlet_of
@@ -82,7 +82,7 @@ def test_a_paced_stream_keeps_its_rate_and_its_recorded_pauses(bootstrap_servers
 
 def test_a_topic_that_is_missing_is_a_sentence(bootstrap_servers, retail_outlet):
     outlet = type(retail_outlet)("no-such-topic", retail_outlet.schemas, retail_outlet.headers)
-    with pytest.raises(DependencyError, match="no-such-topic"):
+    with pytest.raises(ConfigurationError, match=r"there is no topic no-such-topic\nhint: cep topics apply"):
         Sender({"bootstrap.servers": bootstrap_servers}, outlet, at_once).check_topic()
 
 
