@@ -95,8 +95,8 @@ def primaries(draw: st.DrawFn) -> t.Primary:
 
 plain_primaries = st.builds(t.Primary, types(counted=False), st.none() | names)
 negations = st.one_of(
-    st.builds(t.Negation, st.tuples(plain_primaries), st.just(False), st.none() | st.integers(0, HOUR)),
-    st.builds(t.Negation, st.lists(plain_primaries, min_size=1, max_size=3).map(tuple), st.just(True), st.none() | st.integers(0, HOUR)),
+    st.builds(t.Negation, st.tuples(plain_primaries), st.just(False), st.none() | st.integers(1, HOUR)),
+    st.builds(t.Negation, st.lists(plain_primaries, min_size=1, max_size=3).map(tuple), st.just(True), st.none() | st.integers(1, HOUR)),
 )
 
 
