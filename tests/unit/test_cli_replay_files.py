@@ -217,7 +217,7 @@ def test_what_generate_cannot_do_it_says(cep, expected, arguments, told) -> None
 
 def test_streams_that_mean_other_things_by_one_name_are_read_together_where_no_query_speaks_of_it(cep, expected) -> None:
     def record(name: str, kind: str) -> str:
-        fields = [{"name": "time", "type": "long"}, {"name": "key", "type": "long"}, {"name": "store_id", "type": kind}]
+        fields = [{"name": "time", "type": "long"}, {"name": "key", "type": "long"}, {"name": "store_id", "type": ["null", kind]}]
         return json.dumps({"type": "record", "name": name, "fields": fields})
 
     Path("Shelf.avsc").write_text(record("Shelf", "long"))
@@ -231,7 +231,7 @@ def test_streams_that_mean_other_things_by_one_name_are_read_together_where_no_q
         "name: q\nfrom: [retail, climate]\nevent: SEQ(Shelf s, Door d)\nwhere: s.key = d.key\nwithin: 1 m\nreturn: {k: s.key}\n"
     )
     Path("both.jsonl").write_bytes(
-        jsonl([{"type": "Shelf", "time": 1, "key": 3, "store_id": 7}, {"type": "Door", "time": 2, "key": 3, "store_id": "x"}])
+        jsonl([{"type": "Shelf", "time": 1, "key": 3, "store_id": 7}, {"type": "Door", "time": 2, "key": 3, "store_id": None}])
     )
     code, out, err = cep("replay", "--queries", "both.yaml", "--events", "both.jsonl", "--settings", "settings.yaml")
     assert code == 0, err
