@@ -112,6 +112,9 @@ class IngressPlan:
             for group in catalog.groups
             if rules.stream in group.streams
         ]
+        trusting = [way for way in self._ways if way.key_group is not None]
+        self._telling = [*(way for way in self._ways if way.key_group is None), *trusting] if trusting and len(self._ways) > 1 else []
+        """Where groups differ in what they wait for: in the order in which they tell of late events."""
         self._counting = any(way.group.ranks != "none" for way in self._ways)
 
     def ingest(
@@ -214,11 +217,8 @@ class IngressPlan:
         self, batch: EventBatch, selected: SelectedEvents, judgements: Mapping[TimeRules, Judgement]
     ) -> dict[int, dict[str, Column]]:
         """By number of a trusted group, the rider that says of which events another group tells when they are late: each is told once, and not at all where a group that waits for the watermark matches it."""
-        trusting = [way for way in self._ways if way.key_group is not None]
-        if not trusting or len(self._ways) == 1:
-            return {}
-        known, silent = np.zeros(len(batch), dtype=np.bool_), {}
-        for way in (*(way for way in self._ways if way.key_group is None), *trusting):
+        known, silent = np.zeros(len(batch) if self._telling else 0, dtype=np.bool_), {}
+        for way in self._telling:
             late = judgements[way.rules].late
             rows = selected.of_group(way.group.number)[0]
             rows = rows[~late[rows]]

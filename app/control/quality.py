@@ -162,8 +162,7 @@ class Quality:
     def _forget(self, now_ms: int) -> None:
         """What is too old, and what a clock that was set for a while has put into the future."""
         for query, slots in self._slots.items():
-            if any(not now_ms - PERIOD_MS <= slot.number * SLOT_MS <= now_ms for slot in slots):
-                self._slots[query] = deque(slot for slot in slots if now_ms - PERIOD_MS <= slot.number * SLOT_MS <= now_ms)
+            self._slots[query] = deque(slot for slot in slots if now_ms - PERIOD_MS <= slot.number * SLOT_MS <= now_ms)
 
     def _slot(self, query: str, now_ms: int) -> _Slot:
         slots = self._slots.setdefault(query, deque())

@@ -198,9 +198,9 @@ class ModelStore:
         """
         numbers = self._numbers(query)
         number = 1 + max(numbers, default=0)
-        if instead_of is not None and (self._choice(query, number - 1) if numbers else Choice()) != instead_of:
-            return False
         now = self._choice(query, number - 1) if numbers else Choice()
+        if instead_of is not None and now != instead_of:
+            return False
         choice = replace(choice, before=next((one for one in (now.version, now.before) if one not in (NONE, choice.version)), NONE))
         self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
         self._store.delete(_choice_name(query, old) for old in numbers if old != number - 1)

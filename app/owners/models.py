@@ -122,7 +122,7 @@ def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str,
                 findings.append(
                     _finding(compiled, plan, f"{path}: a model of {method}", f"write shedder: {method}, or train another model")
                 )
-            elif why := not_run(replace(plan, shedding=replace(plan.shedding, shedder=method)), method):
+            elif why := not_run(plan, method):
                 findings.append(_finding(compiled, plan, f"{path}: {why}", "let cep train choose (--shedder auto), or take the file away"))
             models[plan.name] = StoredModel(str(path), sha256(content).hexdigest(), content)
     return models, findings

@@ -250,9 +250,9 @@ class Batches:
                 failures.append(str(error))
                 self._plane.count_failed_attempt()
                 log.warning("attempt failed", batch_id=batch, attempt=len(failures), reason=str(error))
-                if error.unreachable and len(failures) == self._rules.attempts:
-                    raise DependencyError(str(error)) from None
                 if error.unreachable:
+                    if len(failures) == self._rules.attempts:
+                        raise DependencyError(str(error)) from None
                     self._asked_to_stop.wait(REFUSED_PAUSE_S)
             else:
                 self._tend(batch)

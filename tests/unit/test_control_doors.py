@@ -296,61 +296,63 @@ def test_an_answer_that_is_read_in_drips_is_cut_off():
             assert read < len(MUCH)
 
 
+@contextmanager
+def socket_pairs(number: int) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    """(ours, theirs) of so many connections; reading at their end has a deadline."""
+    with contextlib.ExitStack() as opened:
+        pairs = [socket.socketpair() for _ in range(number)]
+        for ours, theirs in pairs:
+            opened.enter_context(ours)
+            opened.enter_context(theirs)
+            theirs.settimeout(DEADLINE_S)
+        yield pairs
+
+
 def test_who_takes_an_answer_slowly_goes_before_who_came_later():
     now = [0.0]
     connections = Connections(most=2, patience_s=30, clock=lambda: now[0])
-    pairs = [socket.socketpair() for _ in range(4)]
-    for _, theirs in pairs:
-        theirs.settimeout(DEADLINE_S)
-    slow = connections.enter(pairs[0][0])
-    connections.asked(slow)
-    connections.answered(slow)
-    now[0] = 10.0
-    asking = connections.enter(pairs[1][0])
-    third = connections.enter(pairs[2][0])
-    assert pairs[0][1].recv(1) == b"", "it has kept us waiting longest"
-    connections.asked(asking)
-    connections.asked(third)
-    assert connections.enter(pairs[3][0]) is None
-    connections.answered(asking)
-    now[0] = 40.5
-    connections.end_slow()
-    assert pairs[1][1].recv(1) == b"", "an answer must be taken in time"
-    pairs[2][0].sendall(b"an answer")
-    assert pairs[2][1].recv(100) == b"an answer", "what we work on takes as long as it takes"
-    for number in (slow, asking, third):
-        connections.leave(number)
-    assert len(connections) == 0
-    for pair in pairs:
-        for one in pair:
-            one.close()
+    with socket_pairs(4) as pairs:
+        slow = connections.enter(pairs[0][0])
+        connections.asked(slow)
+        connections.answered(slow)
+        now[0] = 10.0
+        asking = connections.enter(pairs[1][0])
+        third = connections.enter(pairs[2][0])
+        assert pairs[0][1].recv(1) == b"", "it has kept us waiting longest"
+        connections.asked(asking)
+        connections.asked(third)
+        assert connections.enter(pairs[3][0]) is None
+        connections.answered(asking)
+        now[0] = 40.5
+        connections.end_slow()
+        assert pairs[1][1].recv(1) == b"", "an answer must be taken in time"
+        pairs[2][0].sendall(b"an answer")
+        assert pairs[2][1].recv(100) == b"an answer", "what we work on takes as long as it takes"
+        for number in (slow, asking, third):
+            connections.leave(number)
+        assert len(connections) == 0
 
 
 def test_a_request_that_drips_is_cut_off_and_one_that_is_being_answered_is_not():
     now = [0.0]
     connections = Connections(most=2, patience_s=30, clock=lambda: now[0])
-    pairs = [socket.socketpair() for _ in range(3)]
-    for _, theirs in pairs:
-        theirs.settimeout(DEADLINE_S)
-    dripping, answered, third = (connections.enter(ours) for ours, _ in pairs)
-    assert third is not None, "the longest silent one, the first, had to go"
-    assert pairs[0][1].recv(1) == b""
-    connections.asked(answered)
-    now[0] = 31.0
-    connections.end_slow()
-    assert pairs[2][1].recv(1) == b""
-    pairs[1][0].sendall(b"an answer")
-    assert pairs[1][1].recv(100) == b"an answer"
-    connections.asks(answered)
-    now[0] = 62.0
-    connections.end_slow()
-    assert pairs[1][1].recv(1) == b""
-    for number in (dripping, answered, third):
-        connections.leave(number)
-    assert len(connections) == 0
-    for pair in pairs:
-        for one in pair:
-            one.close()
+    with socket_pairs(3) as pairs:
+        dripping, answered, third = (connections.enter(ours) for ours, _ in pairs)
+        assert third is not None, "the longest silent one, the first, had to go"
+        assert pairs[0][1].recv(1) == b""
+        connections.asked(answered)
+        now[0] = 31.0
+        connections.end_slow()
+        assert pairs[2][1].recv(1) == b""
+        pairs[1][0].sendall(b"an answer")
+        assert pairs[1][1].recv(100) == b"an answer"
+        connections.asks(answered)
+        now[0] = 62.0
+        connections.end_slow()
+        assert pairs[1][1].recv(1) == b""
+        for number in (dripping, answered, third):
+            connections.leave(number)
+        assert len(connections) == 0
 
 
 def test_when_all_connections_are_being_answered_one_more_is_turned_away():
