@@ -81,6 +81,26 @@ def test_elements_of_arrays_and_maps_are_collected_before_schemas_are_known() ->
     assert mentioned_elements([("q.yaml", text)]) == ("ids[1]", "list[3]", "m['k']", "tags[0].x", "u.r['q']", "v[0]", "w[2]")
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a.tags[0] = 1",
+        "a.tags [  0 ] = 1",
+        "|\n  a.tags[\n    0\n  ] = 1",
+        "'a.m[''k''] = 1'",
+        '"a.m[\\x27k\\x27] = 1"',
+        '"a.tags\\x5b0] = 1"',
+        '"a.tags[\\\n  0] = 1"',
+    ],
+)
+def test_elements_are_found_however_yaml_writes_them(where: str) -> None:
+    assert mentioned_elements([("q.yaml", f"name: a\nevent: A a\nwhere: {where}\n")]) in (("tags[0]",), ("m['k']",))
+
+
+def test_indices_of_events_and_equivalences_are_no_elements() -> None:
+    assert mentioned_elements([("q.yaml", "name: a\nevent: SEQ(A+ b[], C c)\nwhere: '[tag] AND b[1].x = b[i-1].x'\n")]) == ()
+
+
 GIVEN = """
 name: q
 from: climate

@@ -5,6 +5,7 @@ Schemas have no attributes for elements until someone asks for them, so whoever 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 from app.query.text.source import read_documents
 from app.query.tree import tree as t
 from app.query.tree.document import Document, Written, read_document
+
+_SUBSCRIPT = re.compile(r"""\[\s*['"\d]|\\""")
+"""In every text that speaks of an element, as it stands or behind an escape of YAML. Most speak of none, and to parse 1,000 queries takes a second."""
 
 
 def mentioned_elements(texts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -22,6 +26,8 @@ def mentioned_elements(texts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """
     found: set[str] = set()
     for path, text in texts:
+        if _SUBSCRIPT.search(text) is None:
+            continue
         for node in read_documents(path, text)[0]:
             document = read_document(node, [])
             if document is not None:
