@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.console.words import SPACE, duration, share
-from app.control.query_set import GOOD
+from app.control.shown.query_set import GOOD
 
 Word = Literal["not ready", "bound broken", "reload failed", "shedding", "healthy"]
 

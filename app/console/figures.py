@@ -11,8 +11,8 @@ from app.console.automaton import automaton
 from app.console.condition import of_application, of_query
 from app.console.plots import Values
 from app.console.recent import Recent
-from app.control.health import QUESTIONS
 from app.control.plane import ControlPlane
+from app.control.server.health import QUESTIONS
 from app.events.failures import Reason
 from app.observe.latency import interpolated_quantile
 from app.query.plan import Plan

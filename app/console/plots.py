@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.console.svg import element, number, picture
 from app.console.words import UNKNOWN, time_of_day
-from app.control.history import SLOT_MS, SLOTS
+from app.control.shown.history import SLOT_MS, SLOTS
 
 WIDTH, HEIGHT = 720.0, 120.0
 STRETCHED = {"viewBox": f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", "preserveAspectRatio": "none"}

@@ -19,8 +19,8 @@ from app.console.figures import Figures
 from app.console.recent import Recent
 from app.console.views import of_overview, of_query
 from app.console.words import FILTERS
-from app.control.pages import Page
 from app.control.plane import ControlPlane, clock_ms
+from app.control.server.pages import Page
 from app.delivery.security import consumer_options
 from app.delivery.tail import Tails
 from app.events.registry import Registry, RegistrySettings

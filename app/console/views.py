@@ -12,7 +12,7 @@ from app.console.drawing import way as way_text
 from app.console.figures import Figures, Plain
 from app.console.plots import Line, Plot, Values, plot, shown_slots, sparkline
 from app.console.words import duration, rate, share, short
-from app.control.history import SLOT_MS
+from app.control.shown.history import SLOT_MS
 
 ON_A_PAGE = 50
 """Queries: of a thousand, the worst come first."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from app.control.directives import Directive, QueryShedding
-from app.control.levels import shedder_of_matches
-from app.control.reports import QueryTally
-from app.control.shed_reports import Level, ShedReport
-from app.control.totals import BatchTotals
+from app.control.law.levels import shedder_of_matches
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.messages.reports import QueryTally
+from app.control.messages.shed_reports import Level, ShedReport
+from app.control.messages.totals import BatchTotals
 from app.query.plan import Plan
 from shedding.registry import METHODS
 

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.control.directives import Directive
-from app.control.reports import ENDS, QueryTally
-from app.control.totals import BatchTotals
+from app.control.messages.directives import Directive
+from app.control.messages.reports import ENDS, QueryTally
+from app.control.messages.totals import BatchTotals
 from app.observe.logs import get_logger
 from app.observe.progress import Progress
 

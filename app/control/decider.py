@@ -8,21 +8,21 @@ from typing import Any
 
 from app.bucket.hold import Progress
 from app.config.settings import Settings
+from app.control.arrivals.inflow import Incoming
 from app.control.audit_reports import shed_reports
-from app.control.decisions import Decisions
-from app.control.directives import Directive, Frozen, QueryShedding
-from app.control.inflow import Incoming
-from app.control.levels import Levels
-from app.control.observations import Done, Streams, observation_of
-from app.control.quality import Quality
-from app.control.reached import reached
+from app.control.law.decisions import Decisions
+from app.control.law.levels import Levels
+from app.control.law.observations import Done, Streams, observation_of
+from app.control.law.state_limits import state_shares
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import WatchedQuery
+from app.control.messages.directives import Directive, Frozen, QueryShedding
+from app.control.messages.reached import reached
+from app.control.messages.shed_reports import ShedReport
+from app.control.messages.totals import BatchTotals
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import Sequences
-from app.control.shed_reports import ShedReport
-from app.control.state_limits import state_shares
-from app.control.totals import BatchTotals
-from app.control.watchdog import Watchdog
-from app.control.watched import WatchedQuery
+from app.control.shown.quality import Quality
 from app.query.plan import Catalog, Plan
 
 

@@ -19,31 +19,31 @@ from typing import Any
 from app.config.secret_files import read_secret
 from app.config.settings import Settings
 from app.config.task_token import token_file
-from app.control.accounts import Breach, Planned
+from app.control.arrivals.accounts import Breach, Planned
+from app.control.arrivals.heartbeat import HeartbeatWriter, Producer
+from app.control.arrivals.inflow import Inflow, RangesOf, Speakers, elapsed_ms
 from app.control.batch_line import Held, log_batch
-from app.control.batch_log import BatchLog
-from app.control.batch_metrics import FinishedBatch
-from app.control.batch_remarks import BatchRemarks
 from app.control.decider import Decider, Past
-from app.control.desk import Desk
-from app.control.directives import Directive, Frozen
-from app.control.display import Display
-from app.control.health import Probes
-from app.control.heartbeat import HeartbeatWriter, Producer
-from app.control.history import History
-from app.control.http import Endpoints, NotReadyError, servers
-from app.control.inflow import Inflow, RangesOf, Speakers, elapsed_ms
-from app.control.observations import Done, Streams
+from app.control.law.observations import Done, Streams
+from app.control.law.watchdog import Forecast
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Directive, Frozen
+from app.control.messages.totals import BatchTotals
 from app.control.outages import Outage
-from app.control.pages import Pages, no_pages
-from app.control.quality import Quality
-from app.control.query_set import QuerySet
-from app.control.query_status import Known, QueryStatus
-from app.control.registry_watch import RegistryWatch
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import Sequences
-from app.control.totals import BatchTotals
-from app.control.watchdog import Forecast
+from app.control.server.desk import Desk
+from app.control.server.health import Probes
+from app.control.server.http import Endpoints, NotReadyError, servers
+from app.control.server.pages import Pages, no_pages
+from app.control.server.registry_watch import RegistryWatch
+from app.control.shown.batch_metrics import FinishedBatch
+from app.control.shown.batch_remarks import BatchRemarks
+from app.control.shown.display import Display
+from app.control.shown.history import History
+from app.control.shown.quality import Quality
+from app.control.shown.query_set import QuerySet
+from app.control.shown.query_status import Known, QueryStatus
 from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
@@ -254,7 +254,7 @@ class ControlPlane:
         self._running_log.await_directive()
 
     def begin_run(self) -> int:
-        """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""
+        """Counts this run of the driver on its checkpoint; see `app.control.messages.batch_log.BatchLog.begin_run`."""
         return self._running_log.begin_run()
 
     def planned(self, batch: int) -> Planned | None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from app.asc.adaptive import Adaptive, AdaptiveRules, Seen
 from app.asc.selection import Selection
 from app.config.settings import Selection as SelectionSettings
-from app.control.directives import SelectionOrders
-from app.control.reports import SelectionTally
+from app.control.messages.directives import SelectionOrders
+from app.control.messages.reports import SelectionTally
 from app.query.plan import QUERY_STREAM, Catalog
 
 

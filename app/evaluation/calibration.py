@@ -6,24 +6,20 @@ application knows the time that is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from app.bucket.recording import rows_between
-from app.evaluation.features import Features
-from app.evaluation.operator import candidate_items, protected_events
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.shares import measured_shares
-from app.evaluation.windows import without_counting
 from app.events.batch import EventBatch
+from app.features.batches import keeping
+from app.features.events import Features, candidate_items, protected_events
 from app.query.plan import Plan
-from shedding.candidates import JudgedEvents, Mask
-from shedding.interface import Gate, Level, Model
+from shedding.interface import Model
 from shedding.registry import METHODS
-from shedding.windows import kept_anywhere
 
 LATE = 0.2
 """The end of the recording, on which gSPICE measures its thresholds as well: utilities of events that were not learned from."""
@@ -67,15 +63,3 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch, share: float = 
     found = replace(model.manifest, candidates=tuple(np.round(shares, 6).tolist()), ratios=tuple(np.round(ratios, 6).tolist()))
     measured: Model[Any] = replace(known, manifest=found)
     return measured
-
-
-def keeping(plan: Plan, events: JudgedEvents, level: Level) -> Callable[[Gate[Any]], Mask]:
-    """Gate → bool (events,), those that stay where only whole events can go: of pairs of an event and a window those that stay in one of their windows.
-
-    Raises:
-        ValueError: see `app.evaluation.windows.without_counting`.
-    """
-    if level == "events":
-        return lambda gate: gate.keep(events)
-    pairs = without_counting(plan, events)
-    return lambda gate: kept_anywhere(pairs, gate.keep(pairs))

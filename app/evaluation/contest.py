@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.decided import Asking, KeptEvents, KeptPairs
-from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, opened_observations, window_observations
-from app.evaluation.operator import Operator, Outcome, candidate_items, protected_events
+from app.evaluation.operator import Operator, Outcome
 from app.evaluation.pairs import PairOperator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.shares import Asked, as_asked, of_candidates
 from app.evaluation.timing import TimedModel
 from app.evaluation.virtual_time import Load, overload
-from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
+from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator
 from app.evaluation.work import WorkCurve, measured
 from app.events.batch import EventBatch, take
+from app.features.events import Features, candidate_items, protected_events
+from app.features.positions import shed_window, windowed
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
 from shedding.interface import MATCH_LEVELS, Level, Method, Model, Priced, Training

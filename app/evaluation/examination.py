@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.door import way_of
-from app.evaluation.features import Features
-from app.evaluation.operator import candidate_items
-from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import Split, judged_by
 from app.events.batch import EventBatch
+from app.features.events import Features, candidate_items
+from app.features.runnable import not_run
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
 from shedding.drift import by_chance, total_variation

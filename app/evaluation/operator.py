@@ -130,19 +130,6 @@ class Operator:
         return lambda _selection: gate
 
 
-def candidate_items(plan: Plan, batch: EventBatch) -> NDArray[np.uint64]:
-    """uint64 (events,), bit i: what selection lets through as item i of the query."""
-    rows, own = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
-    items = np.zeros(len(batch), np.uint64)
-    items[rows] = own
-    return items
-
-
-def protected_events(plan: Plan, batch: EventBatch) -> NDArray[np.bool_]:
-    """Bool (events,): events that must not be dropped, because a negation asks for them and the query allows no false positives."""
-    return candidate_items(plan, batch) & np.uint64(plan.staying) != 0 if plan.staying else np.zeros(len(batch), np.bool_)
-
-
 class Places:
     """Finds rows of a recording by (source, offset)."""
 

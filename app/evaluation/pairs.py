@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from app.bucket.matching import Found
 from app.cep.door import RunsEngine, count_live, hide, pairs_by, pairs_met
 from app.cep.matches import Matches
-from app.evaluation.features import partitions_of
 from app.evaluation.partial_matches import MatchCourse, MatchLoad, MatchOperator
 from app.evaluation.virtual_time import Queue
 from app.events.batch import EventBatch
+from app.features.events import partitions_of
+from app.features.partial_matches import BINS
 from app.query.plan import Plan
 from shedding.candidates import JudgedInMatches
 from shedding.observations import PairObservations
 from shedding.partial_matches.hspice import HspiceModel
 
-BINS = 100
-"""Of a window, when pairs are counted: models have some of these together."""
 RATIO_STEPS = 100
 """Drop ratios are rounded up to a multiple of 1/100, so that tables are made for few of them."""
 

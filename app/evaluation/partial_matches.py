@@ -20,13 +20,13 @@ from app.cep.door import LiveRuns, RunsEngine, bound_events, end_runs, live_runs
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.evaluation.branching import Beginnings, Branches, furthest
-from app.evaluation.features import partitions_of
-from app.evaluation.known_matches import Describing, known_matches, progress_of_items
 from app.evaluation.looks import Looks, first_keys
-from app.evaluation.operator import Operator, Outcome, candidate_items
+from app.evaluation.operator import Operator, Outcome
 from app.evaluation.virtual_time import Queue
 from app.evaluation.windows import event_ms, window_events
 from app.events.batch import EventBatch, place_numbers
+from app.features.events import candidate_items, partitions_of
+from app.features.partial_matches import Describing, known_matches, progress_of_items
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.interface import Gate, Model, Priced

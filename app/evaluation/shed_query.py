@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
+from app.features.events import candidate_items
 from app.query.compile import Compiled
 from app.query.plan import QUERY_STREAM, Plan
 from app.query.planning.planning import plan_as_runs

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from app.bucket.matching import Found
-from app.evaluation.features import Features
-from app.evaluation.operator import Operator, protected_events
+from app.evaluation.operator import Operator
 from app.evaluation.pairs import PairOperator
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
+from app.evaluation.windows import EventWindows, WindowedOperator
 from app.events.batch import EventBatch
+from app.features.events import Features, protected_events
+from app.features.positions import shed_window, windowed
 from app.query.plan import Plan
 from shedding.interface import Model
 from shedding.partial_matches.hspice import HspiceModel

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
-from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.features import Features
-from app.evaluation.operator import Operator, candidate_items, protected_events
+from app.evaluation.operator import Operator
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.windows import window_events
 from app.evaluation.work import LEAST_TIMES, in_turn
 from app.events.batch import EventBatch, concatenate
+from app.features.batches import JudgedBatch
+from app.features.events import Features, candidate_items, protected_events
 from shedding.candidates import JudgedEvents
 from shedding.identity import identities
 from shedding.interface import Model
@@ -157,7 +157,7 @@ class Split:
         return self._contest("random").quality_of(self._kept(model, min(MOST, share))).harm
 
     def _power(self, model: Model[Any]) -> float:
-        """By which work follows the share of the candidates that is kept (as the watchdog has it, `app.control.elasticity`).
+        """By which work follows the share of the candidates that is kept (as the watchdog has it, `app.control.law.elasticity`).
 
         Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. So what is left is matched when as much
         of the events goes as of the work should, at each of `TIMED_AT`, and the power is the slope through both logarithms. Where all of the matching is too short to be timed an event is an event.

@@ -16,14 +16,15 @@ from app.cep.cells.arrays import FOREVER
 from app.cep.door import RunsEngine
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.evaluation.operator import Operator, Outcome, candidate_items
+from app.evaluation.operator import Operator, Outcome
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
+from app.features.events import candidate_items
 from app.query.plan import ExplicitWindow, Ordered, Plan, Within
 from app.query.planning.fingerprint import fingerprint
 from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
-from shedding.windows import count_windows, elapsed_windows, time_windows
+from shedding.windows import count_windows, time_windows
 
 WINDOW = "@window"
 """Column of the number of the window."""
@@ -127,41 +128,6 @@ class EventWindows:
         """The pairs of rows ``start..stop`` of the recording."""
         first, last = np.searchsorted(self.event, [start, stop])
         return slice(int(first), int(last))
-
-
-def windowed(plan: Plan) -> bool:
-    """Whether the query has explicit windows that events can be dropped from one by one: sliding ones over the whole stream."""
-    window = None if plan.runs is None else plan.runs.window
-    return window is not None and window.slide is not None and not window.per_partition
-
-
-def shed_window(plan: Plan) -> ExplicitWindow:
-    """The windows in which events have positions, for shedders that go by these.
-
-    The query's own where it has such; otherwise the stream is cut into pieces as long as ``within``, and an event has one position.
-
-    Raises:
-        ValueError: the query has neither windows nor ``within``.
-    """
-    window = None if plan.runs is None else plan.runs.window
-    if window is not None and windowed(plan):
-        return window
-    size = window or plan.within
-    if size is None:
-        raise ValueError(f"{plan.name} has no window, so events have no position in one")
-    return ExplicitWindow(size.size, size.unit, size.size)
-
-
-def without_counting(plan: Plan, events: JudgedEvents) -> JudgedInWindows:
-    """The same windows for whoever does not see all events of the stream: positions by time.
-
-    Raises:
-        ValueError: the windows are in events.
-    """
-    window = shed_window(plan)
-    if window.unit != "ms" or window.slide is None:
-        raise ValueError(f"{plan.name} has windows in events, which only whoever counts all events of the stream can tell")
-    return elapsed_windows(events, window.size, window.slide)
 
 
 class WindowedOperator:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from app.bucket.thinning import NO_THRESHOLDS, Arrays, Thresholds
-from app.control.directives import Directive
-from app.evaluation.observing import shape_of, without_chains
+from app.control.messages.directives import Directive
+from app.features.shape import shape_of, without_chains
 from app.owners.deployment import load_deployment
 from app.query.plan import Plan
 from shedding.chain_memory import ChainMemory

@@ -17,8 +17,8 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from app.control.decision_reports import DecisionReport
-from app.control.shed_reports import QualityReport, ShedReport
+from app.control.messages.decision_reports import DecisionReport
+from app.control.messages.shed_reports import QualityReport, ShedReport
 from app.delivery.dead_letters import (
     OFFSET_HEADER,
     ORIGINALS_HEADER,

@@ -26,12 +26,11 @@ from app.cep.door import (
     tells_partial_matches,
 )
 from app.cep.engine import LOOKS, Looking, Watermarks
-from app.control.directives import Directive
-from app.control.levels import hides_events
-from app.evaluation.features import partitions_of
-from app.evaluation.known_matches import Describing, known_matches, progress_of_items
-from app.evaluation.pairs import BINS
+from app.control.law.levels import hides_events
+from app.control.messages.directives import Directive
 from app.events.batch import EventBatch
+from app.features.events import partitions_of
+from app.features.partial_matches import BINS, Describing, known_matches, progress_of_items
 from app.owners.deployment import load_deployment
 from app.owners.least_progress import LeastProgress
 from app.query.plan import Plan, Within
@@ -49,7 +48,7 @@ class MatchShedder:
     Attributes:
         plan: the query's, for the runs evaluator.
         model: of its shedder; of one that knows nothing of partial matches, what goes by their progress.
-        progress: int32 (items,), see `app.evaluation.known_matches.progress_of_items`.
+        progress: int32 (items,), see `app.features.partial_matches.progress_of_items`.
         describing: tells the model what partial matches have bound; None where it does not ask.
     """
 

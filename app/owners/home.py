@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.bucket.bucket import Bucket
-from app.control.totals import head_of, joined, pack_report, with_fields
+from app.control.messages.totals import head_of, joined, pack_report, with_fields
 from app.errors import CepError, SnapshotError
 from app.observe.logs import get_logger
 from app.owners.arrivals import Arrivals

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from app.control.batch_log import DIRECTIVE, RUN, RUN_FILE, TOTALS, BatchLog
-from app.control.batch_log import FOLDER as BATCHES
+from app.control.messages.batch_log import DIRECTIVE, RUN, RUN_FILE, TOTALS, BatchLog
+from app.control.messages.batch_log import FOLDER as BATCHES
 from app.errors import CepError
 from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.deployment import load_deployment

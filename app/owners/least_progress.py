@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.control.levels import LEAST_PROGRESS
+from app.control.law.levels import LEAST_PROGRESS
 from shedding.candidates import JudgedMatches, Mask
 from shedding.interface import Manifest
 from shedding.partial_matches.selection import all_but_share

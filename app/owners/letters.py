@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from app.control.reports import Trouble
+from app.control.messages.reports import Trouble
 from app.delivery.originals import Original, OriginalReader
 from app.events.batch import PARTITION_BITS
 from app.events.topics import topic_name, topic_numbers

@@ -14,9 +14,9 @@ from app.bucket.chunk import Chunk, unpack_chunk
 from app.bucket.hold import Progress
 from app.bucket.identity import identities_of
 from app.bucket.matching import Found
-from app.control.directives import Directive
-from app.control.reached import progress_by
-from app.control.reports import QueryTally, StageReport, Trouble
+from app.control.messages.directives import Directive
+from app.control.messages.reached import progress_by
+from app.control.messages.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import late_count, latency_counts
 from app.owners.arrivals import Arrivals
 from app.owners.chains import thresholds_of

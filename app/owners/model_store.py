@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from app.control.running import remembered
+from app.control.law.running import remembered
 from app.errors import CepError
 from app.storage.store import MissingError, Store
 

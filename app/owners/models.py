@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import Finding
-from app.evaluation.runnable import not_run
+from app.features.runnable import not_run
 from app.observe.logs import get_logger
 from app.owners.model_store import Learned, ModelStore
 from app.query.compile import Compilation

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from app.control.directives import Directive
+from app.control.messages.directives import Directive
 from app.errors import SnapshotError
 
 EPOCHS_PER_RUN = 1 << 24

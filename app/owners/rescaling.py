@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from app.bucket.rescale import rescaled
 from app.bucket.snapshot import unpack_parts
-from app.control.batch_log import BatchLog
-from app.control.directives import Frozen
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Frozen
 from app.owners.blocks import Known, cut_up
 from app.owners.deployment import Deployment, load_deployment, store_deployment
 from app.owners.inventory import SPARK, newest_batch

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from app.control.connections import Connections
+from app.control.server.connections import Connections
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.home import Home

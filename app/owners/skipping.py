@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
-from app.control.batch_log import BatchLog
-from app.control.directives import Frozen
-from app.control.totals import BatchTotals
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Frozen
+from app.control.messages.totals import BatchTotals
 from app.errors import CepError
 from app.owners.inventory import SPARK, inventory
 from app.owners.orders import EPOCHS_PER_RUN, Advance

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.audit.verdicts import Verdict, Verdicts
 from app.bucket.matching import Found
-from app.control.directives import Directive
+from app.control.messages.directives import Directive
 from app.events.topics import topic_partition
 from app.owners.deployment import OutputTopic
 from app.owners.egress import Records, add_audit_record
@@ -58,7 +58,7 @@ def add_verdicts(records: Records, judged: Judged, output: OutputTopic, *, topic
 
 
 def counted(found: Found) -> dict[str, int]:
-    """Counts of `app.control.reports.QueryTally`."""
+    """Counts of `app.control.messages.reports.QueryTally`."""
     held = [one for one in (found.withheld, found.withheld_timeouts) if one is not None]
     judged = [one for one in (found.verdicts, found.timeout_verdicts, *(verdicts for _, verdicts in held)) if one is not None]
     codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])

@@ -20,10 +20,10 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from app.control.accounts import Breach, First, Planned, breaches, unread
-from app.control.directives import Directive
+from app.control.arrivals.accounts import Breach, First, Planned, breaches, unread
+from app.control.messages.directives import Directive
+from app.control.messages.totals import BatchTotals, add_up, head_of
 from app.control.placement import Holding, OwnerId, Placement
-from app.control.totals import BatchTotals, add_up, head_of
 from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import load_deployment

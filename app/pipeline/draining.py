@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from app.bucket.hold import Progress, TimeRules, stream_watermark
 from app.config.settings import Settings
-from app.control.batch_log import BatchLog
-from app.control.directives import Directive
-from app.control.reached import progress_by
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Directive
+from app.control.messages.reached import progress_by
 from app.events.batch import PARTITION_BITS
 from app.owners.deployment import Deployment, OutputTopic, load_deployment
 from app.owners.models import StoredModel

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.durations import format_duration
 from app.config.settings import Settings
-from app.control.batch_log import DIRECTIVE, BatchLog
-from app.control.heartbeat import BEAT_OPTIONS
+from app.control.arrivals.heartbeat import BEAT_OPTIONS
+from app.control.messages.batch_log import DIRECTIVE, BatchLog
 from app.control.plane import ControlPlane
 from app.delivery.kept import KeptProducer
 from app.delivery.security import client_options, shipped_options

@@ -13,11 +13,11 @@ from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.bucket.ingress import Gate, Riders
 from app.bucket.thinning import RANK
-from app.control.directives import Directive, QueryShedding
-from app.evaluation.at_the_ingress import JudgedBatch
-from app.evaluation.features import Features, decision_period, partitions_of
+from app.control.messages.directives import Directive, QueryShedding
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
+from app.features.batches import JudgedBatch
+from app.features.events import Features, decision_period, partitions_of
 from app.query.plan import Catalog, Plan
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw

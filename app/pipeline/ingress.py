@@ -23,18 +23,18 @@ from pyspark import TaskContext
 from app.asc.selected import SelectedEvents
 from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
-from app.control.desk import RegistryDesk
-from app.control.directives import Directive
-from app.control.reached import progress_by
-from app.control.reports import QueryTally, SelectionTally, StageReport
+from app.control.messages.directives import Directive
+from app.control.messages.reached import progress_by
+from app.control.messages.reports import QueryTally, SelectionTally, StageReport
+from app.control.messages.totals import pack_report
 from app.control.selection import packed, sampled_rows
-from app.control.totals import pack_report
-from app.evaluation.features import Features
+from app.control.server.desk import RegistryDesk
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch, concatenate
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.types import Kind
+from app.features.events import Features
 from app.owners.delivering import Outbox
 from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
 from app.owners.keeper import SETTING, OwnerSlots

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from app.bucket.composition import stream_of
 from app.bucket.rescale import moved_groups
 from app.config.settings import Settings
-from app.control.batch_log import BatchLog
+from app.control.messages.batch_log import BatchLog
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, load_deployment

@@ -14,11 +14,11 @@ from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
-from app.evaluation.runnable import not_run
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
+from app.features.runnable import not_run
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
 from app.owners.model_store import ModelStore

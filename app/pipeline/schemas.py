@@ -2,7 +2,7 @@
 
 A schema never changes under its id. Once a worker has seen it, all workers find it in the checkpoint, so a registry that is down stops
 nobody whose producers use known schemas, and a repeated batch reads records as it did before. Whoever needs an unseen one asks the driver
-what to do (`app.control.registry_watch`): as a rule, to wait.
+what to do (`app.control.server.registry_watch`): as a rule, to wait.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from app.control.registry_watch import Decided, Key, Notice, Ruling
+from app.control.server.registry_watch import Decided, Key, Notice, Ruling
 from app.errors import DependencyError, SnapshotError
 from app.events.avro import AvroSchema
 from app.events.registry import Registry, RegistrySettings
@@ -162,7 +162,7 @@ def _nobody(notice: Notice) -> Ruling:
 
 
 class KeptDecisions:
-    """`app.control.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.bin``."""
+    """`app.control.server.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.bin``."""
 
     def __init__(self, checkpoint: str) -> None:
         self._store = open_store(checkpoint)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.control.reports import SourceProgress
+from app.control.messages.reports import SourceProgress
 
 SLICE_BYTES = 32 << 20
 """Most batches are smaller and so one slice, which costs least: joining slices copies what was decoded."""

@@ -24,7 +24,7 @@ class TaskAnswer:
     """What one task said.
 
     Attributes:
-        report: packed, see `app.control.totals`.
+        report: packed, see `app.control.messages.totals`.
         beside: addresses of the owners of its executor.
     """
 

@@ -16,11 +16,11 @@ from app.config.settings import Settings
 from app.console.figures import Figures
 from app.console.recent import Recent
 from app.console.site import Site
-from app.control.history import SLOT_MS, History, Noted
+from app.control.messages.reports import QueryTally
 from app.control.plane import ControlPlane
-from app.control.reports import QueryTally
 from app.control.running_catalog import RunningCatalog
-from app.control.standing import standings
+from app.control.shown.history import SLOT_MS, History, Noted
+from app.control.shown.standing import standings
 from app.delivery.tail import Tails
 from app.query.plan import Catalog, Item, Plan, Shedding, Within
 

@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.config.settings import Settings, load_settings
-from app.control.query_cost import QueryObservation
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation
+from app.control.law.query_cost import QueryObservation
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation
 from app.delivery.security import client_options
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.registry import Registry, RegistrySettings

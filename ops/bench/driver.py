@@ -30,11 +30,11 @@ import orjson
 import yaml
 
 from app.config.settings import Settings, load_settings
-from app.control.accounts import ACCOUNTS
-from app.control.directives import Directive
+from app.control.arrivals.accounts import ACCOUNTS
+from app.control.messages.directives import Directive
+from app.control.messages.reports import QueryTally, SourceProgress, StageReport
+from app.control.messages.totals import pack_report
 from app.control.plane import ControlPlane
-from app.control.reports import QueryTally, SourceProgress, StageReport
-from app.control.totals import pack_report
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.observe.latency import LATENCY_BOUNDS_MS

@@ -41,7 +41,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.settings import Settings, load_settings
-from app.control.batch_log import BatchLog
+from app.control.messages.batch_log import BatchLog
 from app.delivery.composite_schema import record_name
 from app.delivery.security import client_options, jvm_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics

@@ -35,7 +35,7 @@ from typing import Any
 import yaml
 
 from app.config.settings import Settings, load_settings
-from app.control.reports import ENDS
+from app.control.messages.reports import ENDS
 from app.local.generators import generate
 from app.pipeline.application import opened, schema_keeping
 from app.pipeline.assemble import ingested, matched

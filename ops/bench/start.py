@@ -29,7 +29,7 @@ import yaml
 
 from app.bootstrap.class_archive import make_class_archive
 from app.config.settings import Settings
-from app.control.batch_log import BatchLog
+from app.control.messages.batch_log import BatchLog
 from app.local.application import start_application
 from app.local.embedded import embedded_services
 from app.storage.open import open_store

@@ -29,9 +29,9 @@ from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.config.settings import Http, load_settings
 from app.config.task_token import token_file
-from app.control.directives import Directive
+from app.control.messages.directives import Directive
+from app.control.messages.totals import head_of
 from app.control.placement import OwnerId
-from app.control.totals import head_of
 from app.events.batch import Column, Dictionary, EventBatch, source_number, take
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import Kind

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.contest import Contest
-from app.evaluation.operator import candidate_items
+from app.features.events import candidate_items
 from ops.experiments.shedding_figures import Point, known
 from ops.experiments.shedding_runs import judged, point_of
 from ops.experiments.shedding_verdicts import FORESEEING, NOTHING_FREE

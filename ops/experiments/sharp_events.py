@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest
-from app.evaluation.operator import protected_events
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
-from app.evaluation.windows import EventWindows, shed_window
+from app.evaluation.windows import EventWindows
 from app.events.batch import EventBatch
+from app.features.events import protected_events
+from app.features.positions import shed_window
 from shedding.interface import Gate
 
 TRIED = (0.0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0)

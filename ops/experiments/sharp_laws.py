@@ -20,7 +20,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.features import Features
+from app.features.events import Features
 from ops.experiments.sharp_streams import DS1_TYPES, QUERIES, plan_of
 from shedding.candidates import JudgedMatches, Mask
 from shedding.interface import Manifest

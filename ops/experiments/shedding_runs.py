@@ -13,8 +13,8 @@ import numpy as np
 from app.bucket.recording import rows_between
 from app.cep.runs.hiding import MOST_ITEMS
 from app.evaluation.contest import Contest, Standing, Terms
-from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
+from app.features.events import candidate_items
 from app.query.plan import Plan
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Point, known

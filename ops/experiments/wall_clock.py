@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.features import Features
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.shares import Asked, as_asked, of_candidates
-from app.evaluation.windows import EventWindows, shed_window
+from app.evaluation.windows import EventWindows
 from app.events.batch import EventBatch
+from app.features.events import Features, candidate_items
+from app.features.positions import shed_window
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries

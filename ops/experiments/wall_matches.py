@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from app.bucket.recording import rows_between
 from app.cep.door import hide, pairs_by, pairs_met
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.features import Features
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchOperator
 from app.events.batch import EventBatch
+from app.features.events import Features, candidate_items
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries

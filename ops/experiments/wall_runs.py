@@ -11,8 +11,9 @@ import numpy as np
 
 from app.evaluation.operator import Outcome
 from app.evaluation.quality import Quality
-from app.evaluation.windows import EventWindows, shed_window
+from app.evaluation.windows import EventWindows
 from app.events.batch import EventBatch
+from app.features.positions import shed_window
 from app.query.plan import Plan
 from ops.experiments.clock.operators import WholeStream, WindowsApart, batch_for, throughput
 from ops.experiments.clock.pace import Clock, Pace, PacedCourse, Worker, paced

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from app.control.health import Flag, Health
-from app.control.http import ControlServer, Endpoints
-from app.control.registry_watch import Ruling
+from app.control.server.health import Flag, Health
+from app.control.server.http import ControlServer, Endpoints
+from app.control.server.registry_watch import Ruling
 from app.observe.logs import levels, set_level
 from ops.tools import pins as pins_module
 from ops.tools.__main__ import UnavailableError, ran

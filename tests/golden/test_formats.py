@@ -14,7 +14,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.family import is_family_state
 from app.bucket.snapshot import unpack_parts
 from app.cep.snapshot.state import engine_of
-from app.control.directives import Directive
+from app.control.messages.directives import Directive
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.tuple_memory import tuple_memory
 from tests.golden.formats.scenario import CUT, World, before_the_cut, directive, progress_of, rules_of, summary

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.control.batch_log import BatchLog
+from app.control.messages.batch_log import BatchLog
 from app.errors import DependencyError
 from app.events.registry import RegistrySettings
 from app.owners.inventory import inventory

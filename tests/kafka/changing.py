@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from app.config.settings import load_settings
-from app.control.batch_log import TOTALS, BatchLog
+from app.control.messages.batch_log import TOTALS, BatchLog
 from app.delivery.security import client_options
 from app.events.batch import EventBatch
 from app.events.registry import Registry, RegistrySettings

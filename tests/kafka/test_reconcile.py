@@ -21,7 +21,7 @@ from app.bucket.values import field_values
 from app.cli.main import cli
 from app.cli.running.reconcile import as_json
 from app.config.settings import Settings, load_settings
-from app.control.watchdog import Watchdog
+from app.control.law.watchdog import Watchdog
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import ConfigurationError

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Producer
 
-from app.control.heartbeat import BEAT_OPTIONS, HeartbeatWriter
+from app.control.arrivals.heartbeat import BEAT_OPTIONS, HeartbeatWriter
 from app.delivery.originals import OriginalReader
 from tests.kafka.application import until
 from tests.kafka.retention import delete_records

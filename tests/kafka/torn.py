@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.bucket.chunk import unpack_chunk
-from app.control.batch_log import BatchLog
-from app.control.directives import Directive
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Directive
 from app.owners.state_log import STATE, StateLog, state_log
 from app.storage.open import open_store
 from tests.kafka.application import Application, Record, records_of

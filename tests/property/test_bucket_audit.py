@@ -33,9 +33,9 @@ from app.bucket.route import partition_keys
 from app.bucket.snapshot import DESCRIPTION, described, description_part, unpack_parts
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.evaluation.known_matches import progress_of_items
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
+from app.features.partial_matches import progress_of_items
 from app.owners.endings import MatchShedder
 from app.owners.least_progress import LeastProgress
 from app.owners.verdicts import counted

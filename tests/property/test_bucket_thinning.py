@@ -16,11 +16,12 @@ from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.thinning import RANK
-from app.evaluation.features import Features
-from app.evaluation.observing import event_observations, shape_of
-from app.evaluation.operator import Operator, candidate_items, protected_events
+from app.evaluation.observing import event_observations
+from app.evaluation.operator import Operator
 from app.events.batch import Column, EventBatch
 from app.events.types import Kind
+from app.features.events import Features, candidate_items, protected_events
+from app.features.shape import shape_of
 from app.owners.chains import chains_of
 from app.query.plan import Catalog, Plan, Shedding
 from shedding.events.prefix import PrefixGate

@@ -22,10 +22,10 @@ from app.bucket.ingress import IngressPlan
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.cli.shedding.train import train
 from app.config.settings import load_settings
-from app.control.directives import Directive, QueryShedding
-from app.evaluation.features import Features
+from app.control.messages.directives import Directive, QueryShedding
 from app.events.batch import EventBatch, source_number, take
 from app.events.registry import Registry, RegistrySettings
+from app.features.events import Features
 from app.owners.deployment import Deployment
 from app.owners.models import restored
 from app.pipeline.gate import QueryModel, shedding_gate

@@ -10,7 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from app.bucket.recording import match_sorted
-from app.control.directives import Directive, QueryShedding
+from app.control.messages.directives import Directive, QueryShedding
 from app.pipeline.gate import shedding_gate
 from app.query.compile import compile_texts
 from app.query.plan import Catalog

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from app.config.settings import load_settings
-from app.control.watchdog import Watchdog
+from app.control.law.watchdog import Watchdog
 from app.local.generators import generate
 from tests.spark.recorded import KnownSchemas, run_recorded, write_parquet
 from tests.spark.test_recorded_topics import START_MS, build_world

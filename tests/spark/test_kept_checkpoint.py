@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.control.batch_log import TOTALS, BatchLog
+from app.control.messages.batch_log import TOTALS, BatchLog
 from app.storage.open import open_store
 from tests.golden.checkpoints.kept import unpacked
 

@@ -8,7 +8,7 @@ import yaml
 
 from app.cli.shedding.train import train
 from app.config.settings import load_settings
-from app.control.watchdog import Watchdog
+from app.control.law.watchdog import Watchdog
 from app.local.generators import generate
 from shedding.registry import METHODS
 from tests.spark.recorded import ROOT, KnownSchemas, recorded, run_recorded, write_parquet

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.query_cost import QueryObservation
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
+from app.control.law.query_cost import QueryObservation
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
 
 LARGEST = 400_000
 STREAM = "s"

@@ -16,7 +16,7 @@ from app.bucket.chunk import unpack_chunk
 from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, IngressPlan
 from app.config.settings import load_settings
-from app.control.directives import Directive
+from app.control.messages.directives import Directive
 from app.events.batch import Column, EventBatch, source_number, take
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import Kind

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.query_cost import QueryObservation
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
+from app.control.law.query_cost import QueryObservation
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
 from ops.bench.overload.beliefs import noted
 
 WATCHED = (WatchedQuery("q", "random", 1000, streams=("s",)),)

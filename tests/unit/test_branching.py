@@ -17,12 +17,12 @@ from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import bound_events, live_runs
 from app.cep.why_not.plain_values import MISSING, aggregate, value
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.features import Features
-from app.evaluation.known_matches import Describing, known_matches, progress_of_items
-from app.evaluation.observing import shape_of
 from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.events.batch import EventBatch
+from app.features.events import Features
+from app.features.partial_matches import Describing, known_matches, progress_of_items
+from app.features.shape import shape_of
 from app.owners.endings import MatchShedder
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of

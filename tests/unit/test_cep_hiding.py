@@ -11,10 +11,12 @@ from app.bucket.recording import rows_between
 from app.cep.cells.arrays import FOREVER
 from app.cep.door import RunsEngine, hide, pairs_by, pairs_met
 from app.cep.engine import Watermarks
-from app.evaluation.operator import Places, candidate_items
-from app.evaluation.pairs import BINS, PairOperator
+from app.evaluation.operator import Places
+from app.evaluation.pairs import PairOperator
 from app.events.batch import Column, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.features.events import candidate_items
+from app.features.partial_matches import BINS
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 from shedding.interface import Training

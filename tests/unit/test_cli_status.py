@@ -12,7 +12,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 import pytest
 
 from app.config.settings import Http
-from app.control.query_set import QuerySet
+from app.control.shown.query_set import QuerySet
 from app.errors import Finding, Location
 from app.local.ports import free_ports
 from app.observe.scrape import Scrape, between, quantile

@@ -25,11 +25,11 @@ from app.console.recent import MOST_CONSTITUENTS, MOST_SHOWN, Recent
 from app.console.schemas import AGAIN_S, AWAY, REFUSED, Schemas
 from app.console.site import HEADERS, Site
 from app.console.words import duration, short
-from app.control.history import SLOTS
-from app.control.http import HARDENING
-from app.control.query_set import QuerySet
+from app.control.messages.shed_reports import ShedReport
 from app.control.running_catalog import RunningCatalog
-from app.control.shed_reports import ShedReport
+from app.control.server.http import HARDENING
+from app.control.shown.history import SLOTS
+from app.control.shown.query_set import QuerySet
 from app.delivery.composite_schema import composite_schema
 from app.delivery.tail import MOST_RECORDS, Tail, TailRecord
 from app.errors import AccessRefusedError, DependencyError, Finding, Location

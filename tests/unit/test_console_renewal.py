@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.control.pages import Page
+from app.control.server.pages import Page
 from tests.browser import Browser, browsing
 from tests.unit.test_console import PLAN, Console
 

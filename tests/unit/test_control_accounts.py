@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from app.control.accounts import MOST_ASKED, breaches, gaps, unread
-from app.control.reports import SourceProgress
-from app.control.totals import BatchTotals
+from app.control.arrivals.accounts import MOST_ASKED, breaches, gaps, unread
+from app.control.messages.reports import SourceProgress
+from app.control.messages.totals import BatchTotals
 
 WHOLE = BatchTotals(
     7,

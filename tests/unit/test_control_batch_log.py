@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.control.batch_log import KEPT_BATCHES, BatchLog
-from app.control.directives import Directive, Frozen, QueryShedding
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
-from app.control.shed_reports import ShedReport
-from app.control.totals import BatchTotals, total
+from app.control.messages.batch_log import KEPT_BATCHES, BatchLog
+from app.control.messages.directives import Directive, Frozen, QueryShedding
+from app.control.messages.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.messages.shed_reports import ShedReport
+from app.control.messages.totals import BatchTotals, total
 from app.errors import SnapshotError
 from app.storage.frames import write_frame
 from app.storage.posix import PosixStore

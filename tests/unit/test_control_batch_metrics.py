@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.control.batch_metrics import FinishedBatch, count_batch
-from app.control.directives import Directive
-from app.control.reports import StageReport
-from app.control.totals import total
+from app.control.messages.directives import Directive
+from app.control.messages.reports import StageReport
+from app.control.messages.totals import total
+from app.control.shown.batch_metrics import FinishedBatch, count_batch
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from app.config.settings import Settings
-from app.control.accounts import ACCOUNTS
-from app.control.batch_remarks import BatchRemarks
-from app.control.decision_reports import DecisionReport, Reason
+from app.control.arrivals.accounts import ACCOUNTS
+from app.control.messages.decision_reports import DecisionReport, Reason
+from app.control.shown.batch_remarks import BatchRemarks
 from app.observe.metrics import Metrics
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from app.control.decision_reports import DecisionReport
-from app.control.decisions import SETTLED, Decisions, Told, changed
-from app.control.watched import WatchedQuery
+from app.control.law.decisions import SETTLED, Decisions, Told, changed
+from app.control.law.watched import WatchedQuery
+from app.control.messages.decision_reports import DecisionReport
 from app.query.plan import Plan, Shedding
 from tests.unit.control_plant import STREAM, Plant, a_watchdog, at_capacity
 

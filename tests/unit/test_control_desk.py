@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from app.control.desk import Desk, DeskError
-from app.control.health import Health
-from app.control.http import MAX_BODY_BYTES, ControlServer, Endpoints
-from app.control.registry_watch import Notice, Ruling
-from app.control.signed import signer
+from app.control.server.desk import Desk, DeskError
+from app.control.server.health import Health
+from app.control.server.http import MAX_BODY_BYTES, ControlServer, Endpoints
+from app.control.server.registry_watch import Notice, Ruling
+from app.control.server.signed import signer
 from app.observe.logs import levels, set_level
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from app.config.settings import Control, Http, load_settings
-from app.control.connections import Connections
-from app.control.desk import Desk
-from app.control.doors import KeptToken, control_door
-from app.control.health import Health
-from app.control.http import MAX_BODY_BYTES, ControlServer, Endpoints, servers
-from app.control.registry_watch import Notice, Ruling
+from app.control.server.connections import Connections
+from app.control.server.desk import Desk
+from app.control.server.doors import KeptToken, control_door
+from app.control.server.health import Health
+from app.control.server.http import MAX_BODY_BYTES, ControlServer, Endpoints, servers
+from app.control.server.registry_watch import Notice, Ruling
 from app.errors import ConfigurationError
 from app.observe.logs import levels, set_level
 from tests.certificates import Authority, replace

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from app.control.elasticity import JOINED, LEAST, Elasticity, left
-from app.control.query_cost import QueryObservation
-from app.control.query_costs import QueryCosts
-from app.control.sharing import next_step
+from app.control.law.elasticity import JOINED, LEAST, Elasticity, left
+from app.control.law.query_cost import QueryObservation
+from app.control.law.query_costs import QueryCosts
+from app.control.law.sharing import next_step
 
 
 @pytest.mark.parametrize("power", [0.2, 0.5, 1.0, 1.6])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from app.audit.estimates import Estimate
-from app.control.decision_reports import DecisionReport
-from app.control.history import DECISIONS, LATELY, OF_QUERY, SLOT_MS, SLOTS, History, Noted, Ring, Standing
-from app.control.reports import QueryTally
+from app.control.messages.decision_reports import DecisionReport
+from app.control.messages.reports import QueryTally
+from app.control.shown.history import DECISIONS, LATELY, OF_QUERY, SLOT_MS, SLOTS, History, Noted, Ring, Standing
 from app.observe.latency import LATENCY_BOUNDS_MS, interpolated_quantile
 
 T0 = 1_800_000_000_000 // SLOT_MS * SLOT_MS

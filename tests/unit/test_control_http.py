@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.control.doors import Door
-from app.control.health import Flag, Health, Pulse
-from app.control.http import ControlServer, Endpoints, NotReadyError
-from app.control.registry_watch import Ruling
+from app.control.server.doors import Door
+from app.control.server.health import Flag, Health, Pulse
+from app.control.server.http import ControlServer, Endpoints, NotReadyError
+from app.control.server.registry_watch import Ruling
 from app.observe.logs import levels, set_level
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.control.heartbeat import Delivered, HeartbeatWriter
-from app.control.idle import Beat, IdleSources, Silence, SourceOfStream, Waiting, heartbeat_is_due
+from app.control.arrivals.heartbeat import Delivered, HeartbeatWriter
+from app.control.arrivals.idle import Beat, IdleSources, Silence, SourceOfStream, Waiting, heartbeat_is_due
 
 TWO = (SourceOfStream(0, "a"), SourceOfStream(1, "a"))
 

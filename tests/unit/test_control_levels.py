@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.control.directives import Directive, QueryShedding
-from app.control.levels import Levels
-from app.control.observations import Done, Streams, observation_of
-from app.control.reports import QueryTally, SourceProgress
-from app.control.totals import BatchTotals
+from app.control.law.levels import Levels
+from app.control.law.observations import Done, Streams, observation_of
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.messages.reports import QueryTally, SourceProgress
+from app.control.messages.totals import BatchTotals
 from app.observe.progress import Progress
 from app.query.compile import compile_texts
 from app.query.plan import Plan

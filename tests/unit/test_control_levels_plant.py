@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.directives import QueryShedding
-from app.control.levels import Levels
-from app.control.query_cost import QueryObservation
-from app.control.reports import QueryTally, SourceProgress
-from app.control.totals import BatchTotals
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
+from app.control.law.levels import Levels
+from app.control.law.query_cost import QueryObservation
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
+from app.control.messages.directives import QueryShedding
+from app.control.messages.reports import QueryTally, SourceProgress
+from app.control.messages.totals import BatchTotals
 from tests.unit.test_control_levels import plan
 
 pytestmark = pytest.mark.slow  # minutes of an application in virtual time per test

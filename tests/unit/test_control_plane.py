@@ -17,17 +17,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.config.settings import Logging, Settings
-from app.control.accounts import Breach
+from app.control.arrivals.accounts import Breach
 from app.control.audit_reports import shed_reports
-from app.control.directives import Directive, QueryShedding
-from app.control.http import NotReadyError
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.messages.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
+from app.control.messages.shed_reports import ShedReport
+from app.control.messages.totals import BatchTotals, total
 from app.control.plane import ControlPlane
-from app.control.registry_watch import Notice
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import packed
-from app.control.shed_reports import ShedReport
-from app.control.totals import BatchTotals, total
+from app.control.server.http import NotReadyError
+from app.control.server.registry_watch import Notice
 from app.events.batch import source_number
 from app.events.types import Kind
 from app.observe.logs import configure_logging

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from app.audit.sample import GROUPS
-from app.control.directives import Directive, QueryShedding
-from app.control.quality import PERIOD_MS, Quality
-from app.control.reports import QueryTally
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.messages.reports import QueryTally
+from app.control.messages.totals import BatchTotals
 from app.control.running_catalog import RunningCatalog
-from app.control.totals import BatchTotals
+from app.control.shown.quality import PERIOD_MS, Quality
 from app.observe.metrics import Metrics
 from app.query.plan import Catalog
 from tests.unit.test_control_plane import a_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.control.query_cost import FEED_MS, QueryCost, QueryObservation, restored
+from app.control.law.query_cost import FEED_MS, QueryCost, QueryObservation, restored
 
 REFERENCE = 150_000
 

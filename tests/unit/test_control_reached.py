@@ -10,8 +10,8 @@ import pytest
 from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
-from app.control.directives import Directive
-from app.control.reached import reached
+from app.control.messages.directives import Directive
+from app.control.messages.reached import reached
 from app.events.batch import EventBatch, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts

@@ -7,11 +7,11 @@ import numpy as np
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence
 from app.config.settings import Selection as SelectionSettings
-from app.control.batch_log import BatchLog
-from app.control.directives import Directive, Frozen, SelectionOrders
-from app.control.reports import SelectionTally, StageReport
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Directive, Frozen, SelectionOrders
+from app.control.messages.reports import SelectionTally, StageReport
+from app.control.messages.totals import total
 from app.control.selection import Sequences, packed, sampled_rows, unpacked
-from app.control.totals import total
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan

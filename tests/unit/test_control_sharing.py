@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.control.sharing import Goal, Ratios, shared_out
+from app.control.law.sharing import Goal, Ratios, shared_out
 from shedding.overload import Share
 
 SHARES = {"tight": Share(1.0, most=0.99), "loose": Share(0.4, most=0.99)}

@@ -7,10 +7,10 @@ from collections import deque
 import numpy as np
 import pytest
 
-from app.control.directives import Directive, QueryShedding
-from app.control.reports import QueryTally
-from app.control.state_limits import state_shares
-from app.control.totals import BatchTotals
+from app.control.law.state_limits import state_shares
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.messages.reports import QueryTally
+from app.control.messages.totals import BatchTotals
 from app.query.plan import Plan, Shedding
 
 LIMIT = 1_000_000

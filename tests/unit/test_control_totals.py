@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
-from app.control.totals import BatchTotals, add_up, head_of, joined, pack_report, total, with_fields
+from app.control.messages.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.messages.totals import BatchTotals, add_up, head_of, joined, pack_report, total, with_fields
 from app.errors import SnapshotError
 from app.observe.latency import LATENCY_BOUNDS_MS
 

@@ -1,7 +1,7 @@
 """What went wrong outside is told by buckets, and arrives once at the driver."""
 
-from app.control.reports import StageReport, Trouble
-from app.control.totals import BatchTotals, add_up, joined, pack_report
+from app.control.messages.reports import StageReport, Trouble
+from app.control.messages.totals import BatchTotals, add_up, joined, pack_report
 
 
 def told(part: int, *troubles: Trouble) -> bytes:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.control import lateness, outlook
-from app.control.costs import BatchCost, fit_costs
-from app.control.query_cost import QueryObservation
-from app.control.query_costs import QueryCosts
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
+from app.control.law import lateness, outlook
+from app.control.law.costs import BatchCost, fit_costs
+from app.control.law.query_cost import QueryObservation
+from app.control.law.query_costs import QueryCosts
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
 from tests.unit.control_plant import LARGEST, STREAM, Plant, a_watchdog, at_capacity, in_steps
 
 pytestmark = pytest.mark.slow  # minutes of an application in virtual time per test

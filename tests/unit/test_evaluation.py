@@ -13,15 +13,15 @@ from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
 from app.cep.door import RunsEngine
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.features import Features
 from app.evaluation.observing import event_observations
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, finished, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator
 from app.events.batch import Column, Dictionary, EventBatch, concatenate, events_of_types, in_total_order
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.features.events import Features, candidate_items
 from app.local.generators import generate
 from app.query.compile import compile_texts, read_queries
 from app.query.plan import ExplicitWindow, Plan

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
-from app.control.running import remembered
+from app.control.law.running import remembered
 from app.evaluation import split, windows
-from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
-from app.evaluation.features import Features
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.split import LEARN, RATES, Split
 from app.events.batch import take
+from app.features.batches import JudgedBatch
+from app.features.events import Features, candidate_items
 from shedding.registry import METHODS, unlearned
 
 QUERY = """

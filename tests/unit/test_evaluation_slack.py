@@ -11,10 +11,10 @@ import pytest
 from app.bucket.recording import rows_between
 from app.cep.door import ANY_ITEM, Question, Questions, RunsEngine, bound_events, live_runs, told_of
 from app.cep.engine import Watermarks
-from app.evaluation.operator import candidate_items
-from app.evaluation.slack import Comparisons
 from app.events.batch import ABSENT, NULL, PRESENT, Column, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.features.events import candidate_items
+from app.features.slack import Comparisons
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.windows import OpenedOperator
 from app.events.batch import take
+from app.features.events import candidate_items
 from ops.experiments import pspice
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.control.totals import head_of
+from app.control.messages.totals import head_of
 from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
 from app.owners.snapshots import read_snapshot

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.control.batch_log import BatchLog
-from app.control.directives import Directive, Frozen
-from app.control.totals import BatchTotals
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Directive, Frozen
+from app.control.messages.totals import BatchTotals
 from app.owners.inventory import fault_of_spark_log, faults
 from app.owners.state_log import state_log
 from app.storage.frames import write_frame

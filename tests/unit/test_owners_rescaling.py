@@ -13,8 +13,8 @@ import yaml
 
 from app.cli.main import main
 from app.config.settings import Settings, load_settings
-from app.control.batch_log import BatchLog
-from app.control.directives import Frozen
+from app.control.messages.batch_log import BatchLog
+from app.control.messages.directives import Frozen
 from app.errors import SnapshotError
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import Deployment, load_deployment

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from app.control.connections import Connections
+from app.control.server.connections import Connections
 from app.owners import server, wire
 from app.owners.server import Owner, serve
 from app.owners.wire import Message, WireError, WireKey, connect

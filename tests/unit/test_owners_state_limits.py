@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.control.totals import BatchTotals, add_up
+from app.control.messages.totals import BatchTotals, add_up
 from tests.unit.owners_world import QUERY, World
 
 NARROW = QUERY + "limits: {{state_bytes: 20000}}\n"

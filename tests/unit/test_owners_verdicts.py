@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from app.asc.selected import SelectedEvents
-from app.control.reports import QueryTally
-from app.control.totals import add_up
+from app.control.messages.reports import QueryTally
+from app.control.messages.totals import add_up
 from app.events.batch import EventBatch
 from tests.unit.owners_world import QUERY, ROOT, World
 

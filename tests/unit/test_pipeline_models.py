@@ -17,11 +17,11 @@ from app.bucket.ingress import IngressPlan
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.cli.shedding.train import train
 from app.config.settings import load_settings
-from app.control.directives import Directive, QueryShedding
+from app.control.messages.directives import Directive, QueryShedding
 from app.errors import ConfigurationError
-from app.evaluation.features import Features
 from app.events.batch import take
 from app.events.registry import Registry, RegistrySettings
+from app.features.events import Features
 from app.owners.chains import chains_of
 from app.owners.deployment import FORMAT, deployment_from_json
 from app.owners.models import restored

@@ -8,8 +8,8 @@ import yaml
 
 from app.bucket.hold import NEVER
 from app.config.settings import load_settings
-from app.control.reports import SourceProgress
-from app.control.totals import BatchTotals
+from app.control.messages.reports import SourceProgress
+from app.control.messages.totals import BatchTotals
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import deployment_from_json
 from app.pipeline.draining import Past

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from app.config.settings import load_settings
+from app.control.messages.reports import QueryTally, SourceProgress, StageReport
+from app.control.messages.totals import total
 from app.control.plane import ControlPlane
-from app.control.reports import QueryTally, SourceProgress, StageReport
 from app.control.running_catalog import RunningCatalog
-from app.control.totals import total
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import load_deployment, store_deployment

@@ -3,7 +3,7 @@
 import pytest
 
 from app.config.settings import SchemaRegistry
-from app.control.registry_watch import Decided, RegistryWatch
+from app.control.server.registry_watch import Decided, RegistryWatch
 from app.errors import DependencyError, SnapshotError
 from app.events.avro import parse_schema
 from app.events.registry import RegistrySettings

@@ -14,8 +14,8 @@ from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
 from app.bucket.hold import Progress
 from app.config.settings import load_settings
-from app.control.desk import Desk
-from app.control.directives import Directive, QueryShedding
+from app.control.messages.directives import Directive, QueryShedding
+from app.control.server.desk import Desk
 from app.local.generators import generate
 from app.owners.deployment import store_deployment
 from app.owners.shipment import CHUNK, REFUSED, Refused

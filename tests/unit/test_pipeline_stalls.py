@@ -8,7 +8,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from app.control.health import Flag
+from app.control.server.health import Flag
 from app.observe.metrics import Metrics
 from app.pipeline.batches import BatchInWork
 from app.pipeline.stalls import StallWatch

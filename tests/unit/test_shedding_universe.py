@@ -10,11 +10,11 @@ import pytest
 
 from app.asc.selection import Selection
 from app.bucket.recording import match_sorted, rows_between
-from app.control.directives import Directive, QueryShedding
-from app.evaluation.features import Features, decision_period
+from app.control.messages.directives import Directive, QueryShedding
 from app.evaluation.shedding import match_shedding
 from app.events.batch import EventBatch, in_total_order
 from app.events.files import parse_events
+from app.features.events import Features, decision_period
 from app.local.generators import generate
 from app.local.generators.json_lines import json_lines
 from app.pipeline.gate import shedding_gate
@@ -22,8 +22,8 @@ from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
 from shedding.candidates import JudgedEvents
-from shedding.events.universe import WINDOWS, period_for
 from shedding.registry import unlearned
+from shedding.turns import WINDOWS, period_for
 from tests.naive.composites import composite_events
 
 SHOPLIFTING = """

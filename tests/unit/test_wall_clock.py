@@ -9,9 +9,11 @@ import pytest
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.operator import Operator, candidate_items
+from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.windows import EventWindows, WindowedOperator, shed_window
+from app.evaluation.windows import EventWindows, WindowedOperator
+from app.features.events import candidate_items
+from app.features.positions import shed_window
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments import wall_clock, wall_matches, wall_runs

@@ -10,7 +10,7 @@ import typer
 from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import VARIABLE
-from app.control.query_set import plain_finding
+from app.control.shown.query_set import plain_finding
 from app.errors import Severity
 from app.query.compile import query_files, read_queries
 from app.storage.check import look

@@ -7,9 +7,9 @@ import sys
 from app.cli.progress import Progress
 from app.errors import CepError
 from app.evaluation.examination import FEWEST, Examination, chosen
-from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import RATES
+from app.features.runnable import not_run
 from app.query.text.keys import EVENT_SHEDDERS, MATCH_SHEDDERS, WINDOW_SHEDDERS
 from shedding.registry import METHODS
 

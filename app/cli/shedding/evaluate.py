@@ -20,8 +20,8 @@ from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
+from app.features.runnable import not_run
 from shedding.registry import METHODS
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)

@@ -14,7 +14,7 @@ from app.bucket.recording import Recording
 from app.cli.inputs.events import ReplayInput
 from app.cli.shedding.shed_queries import chosen_shedders, shed_query
 from app.cli.shedding.train import SUFFIX
-from app.control.directives import Directive, QueryShedding
+from app.control.messages.directives import Directive, QueryShedding
 from app.errors import CepError
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.shedding import match_shedding

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from confluent_kafka.admin import AclOperation
 
 from app.config.settings import Settings
-from app.control.heartbeat import BEAT
+from app.control.arrivals.heartbeat import BEAT
 from app.delivery.connection import NOT_ALLOWED, Connected, failure
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator, WantedTopic, plan_changes

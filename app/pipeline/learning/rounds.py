@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from app.config.settings import Settings
-from app.control.running import remembered
+from app.control.law.running import remembered
 from app.errors import CepError, ConfigurationError, DependencyError
 from app.evaluation.examination import NEWEST, Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.bucket.hold import NEVER, Progress, stream_watermark
-from app.control.accounts import Breach, Planned
-from app.control.directives import Directive
-from app.control.registry_watch import Notice, Ruling
-from app.control.totals import BatchTotals
+from app.control.arrivals.accounts import Breach, Planned
+from app.control.messages.directives import Directive
+from app.control.messages.totals import BatchTotals
+from app.control.server.registry_watch import Notice, Ruling
 from app.delivery.positions import Place
 from app.events.batch import source_number
 from app.events.topics import topic_numbers
@@ -25,7 +25,7 @@ class NoDesk:
     """Nobody waits for a schema registry that is away: the run fails, and can be begun again."""
 
     def registry(self, notice: Notice) -> Ruling:
-        """As of `app.control.desk.Desk`."""
+        """As of `app.control.server.desk.Desk`."""
         return Ruling("fail" if notice.outcome == "failed" else "use")
 
 

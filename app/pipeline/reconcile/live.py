@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from app.bucket.hold import stream_watermark
 from app.config.settings import SPARK_FOLDER, Settings
-from app.control.batch_log import TOTALS, BatchLog
-from app.control.reached import progress_by
+from app.control.messages.batch_log import TOTALS, BatchLog
+from app.control.messages.reached import progress_by
 from app.events.topics import topic_name, topic_partition
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.spark_log import OF_FIRST_SOURCE, Offsets, read_offsets

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.bucket.rescale import moved_groups
 from app.config.settings import Settings, load_settings
-from app.control.query_set import Outcome
+from app.control.shown.query_set import Outcome
 from app.errors import CepError, ConfigurationError, DependencyError, Finding, Severity
 from app.events.registry import Subjects
 from app.observe.logs import get_logger

@@ -17,7 +17,7 @@ from pathlib import Path
 from app.bucket.engines import load_engines
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, clock_ms
-from app.control.query_set import QuerySet
+from app.control.shown.query_set import QuerySet
 from app.errors import CepError, Severity
 from app.events.registry import Subjects
 from app.observe.logs import get_logger, log_failure

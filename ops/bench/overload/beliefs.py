@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from app.control.watchdog import Watchdog
-from app.control.watched import BatchObservation, PlannedBatch
+from app.control.law.watchdog import Watchdog
+from app.control.law.watched import BatchObservation, PlannedBatch
 
 
 @contextmanager

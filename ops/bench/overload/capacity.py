@@ -13,8 +13,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from app.config.settings import load_settings
-from app.control.batch_log import BatchLog
-from app.control.costs import BatchCost, fit_costs
+from app.control.law.costs import BatchCost, fit_costs
+from app.control.messages.batch_log import BatchLog
 from app.local.embedded import embedded_services
 from app.storage.open import open_store
 from ops.bench.overload.load import Phase, Schedule, Sending, send_at_once

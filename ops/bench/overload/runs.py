@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from app.config.settings import Settings
-from app.control.batch_log import DIRECTIVE, BatchLog
-from app.control.directives import Directive
-from app.control.watchdog import Watchdog
+from app.control.law.watchdog import Watchdog
+from app.control.messages.batch_log import DIRECTIVE, BatchLog
+from app.control.messages.directives import Directive
 from app.storage.open import open_store
 from ops.bench.overload.load import Schedule, Sending
 from ops.bench.overload.speed import SpeedProbe

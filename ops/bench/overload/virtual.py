@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.control.watched import WatchedQuery
+from app.control.law.watched import WatchedQuery
 from ops.bench.overload.judged import SETTLING_S
 from ops.bench.overload.load import SHARES, Schedule, issue_phases
 from tests.unit.control_plant import Plant, a_watchdog

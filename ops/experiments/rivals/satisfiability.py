@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.contest import Contest
-from app.evaluation.features import Features
-from app.evaluation.slack import haversine
+from app.features.events import Features
+from app.features.slack import haversine
 from shedding.candidates import JudgedEvents, Mask
 from shedding.interface import Manifest
 from shedding.threshold import Cut, UtilityShares, keep_by_part, utility_shares

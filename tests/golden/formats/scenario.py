@@ -21,11 +21,11 @@ from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.cli.shedding.train import train
 from app.config.settings import load_settings
-from app.control.directives import Directive, QueryShedding, SelectionOrders
-from app.control.shed_reports import ShedReport
-from app.evaluation.features import Features
+from app.control.messages.directives import Directive, QueryShedding, SelectionOrders
+from app.control.messages.shed_reports import ShedReport
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
+from app.features.events import Features
 from app.owners.deployment import Deployment
 from app.owners.models import restored
 from app.owners.query_texts import QueryTexts

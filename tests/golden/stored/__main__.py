@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.control.batch_log import BatchLog
+from app.control.messages.batch_log import BatchLog
 from app.events.registry import RegistrySettings
 from app.owners import blocks
 from app.owners.blocks import Known, known_of

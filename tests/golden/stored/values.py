@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from app.asc.sequence import Sequence as Order
-from app.control.directives import Directive, Frozen, QueryShedding, SelectionOrders
-from app.control.registry_watch import Decided
-from app.control.reports import QueryTally, SourceProgress, Trouble
-from app.control.shed_reports import ShedReport
-from app.control.totals import BatchTotals
+from app.control.messages.directives import Directive, Frozen, QueryShedding, SelectionOrders
+from app.control.messages.reports import QueryTally, SourceProgress, Trouble
+from app.control.messages.shed_reports import ShedReport
+from app.control.messages.totals import BatchTotals
+from app.control.server.registry_watch import Decided
 from app.errors import DependencyError
 from app.events.avro import AvroSchema, parse_schema
 from app.events.registry import Registered

@@ -1,0 +1,1 @@
+"""What arrives: which topic partitions speak, how far time has come, and whether accounts of it close."""

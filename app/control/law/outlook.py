@@ -1,0 +1,198 @@
+"""What is known before a batch: what it holds, what waits behind it, what that takes. From it follow the goals that ratios must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.control.law.costs import CostModel
+from app.control.law.load import Load
+from app.control.law.query_cost import NO_EFFECT
+from app.control.law.query_costs import QueryCosts
+from app.control.law.sharing import Goal, Ratios
+
+HORIZON = 4
+"""Batches over which what waits too much is made up for: one would follow the noise of every batch, many would let latencies stay above the plateau."""
+RECOVERY_BOUNDS = 2.0
+"""Latency bounds in which an unshed backlog may clear itself."""
+CLOSE_TO_BEST = 1.25
+"""Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
+ADMITTED = 0.95
+"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
+LASTING = 0.25
+"""What makes a batch longer than it should be (a neighbour, a broker that is busy, a shared processor) is sometimes there for another one: so much of it, as a logarithm, is reckoned with where events wait for just that batch. Longer batches by what they do have no such memory, and the ratio that holds does not follow either."""
+LONGEST_RELAXED = 10.0
+"""Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
+
+Records = Mapping[str, float]
+"""By stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """A batch that is to be decided, and what is known of costs.
+
+    Attributes:
+        records: of the batch, by stream.
+        waiting: the same with what it leaves behind.
+        rates: records per ms.
+        age_ms: how long the batch's oldest event has waited.
+        surprise: by how much longer than expected the batch before took, as a logarithm.
+    """
+
+    costs: QueryCosts
+    model: CostModel
+    pace: float
+    records: Records
+    waiting: Records
+    rates: Records
+    age_ms: float
+    largest_batch: int
+    surprise: float = 0.0
+
+    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
+        """Of a batch of so many records; more than fit into one take several."""
+        return self.durations_ms(load, ratios)[0]
+
+    def durations_ms(self, load: Load, ratios: NDArray[np.float64]) -> tuple[float, float]:
+        """The same, and that of one whose work is more than expected by as much as it often is."""
+        more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
+        work_ms, lumps_ms = load.totals_ms(ratios)
+        usual_ms = self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
+        return usual_ms, usual_ms + self.pace * self.model.per_work * lumps_ms
+
+    def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
+        """The same where nothing is shed; see `QueryCosts.load`."""
+        return self.duration_ms(self.costs.load(records, settled=settled), self.costs.rows({}))
+
+    @cached_property
+    def waits(self) -> Load:
+        """What waits, held against the states as they are: each decision asks several times."""
+        return self.costs.load(self.waiting, settled=False)
+
+    def saved_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
+        load, model, none = self.waits, self.model, np.zeros_like(ratios)
+        work = model.per_work * (load.work_ms(none) - load.work_ms(ratios) - load.candidates * load.judging_ms)
+        shipping = model.per_shipped_ms * self.costs.overlap * (load.handed_over(none) - load.handed_over(ratios))
+        saved = np.where(load.effect >= NO_EFFECT, work + shipping, 0.0)
+        rows = list(load.by_matches)
+        saved[rows] = work[rows]
+        return saved
+
+    def worthwhile(self, ratios: Ratios) -> dict[str, float]:
+        """Without those of queries whose verdicts take what shedding saves: they are paid at any ratio, so a small one makes batches longer."""
+        paid = self.saved_ms(self.costs.rows(ratios)) > 0
+        vain = {query for query, no in zip(self.costs.queries, (self.waits.judging_ms > 0) & ~paid, strict=True) if no}
+        return {query: ratio for query, ratio in ratios.items() if query not in vain}
+
+    @property
+    def rate(self) -> float:
+        """Records of all streams per ms."""
+        return sum(self.rates.values())
+
+    def length_ms(self, plateau_ms: float) -> float:
+        """How long a batch may take so that the latency stays at the plateau: half of it, or less where batches are full earlier."""
+        filled_ms = self.largest_batch / self.rate if self.rate > 0 else plateau_ms
+        return max(1.0, min(plateau_ms / 2, filled_ms))
+
+    def during(self, length_ms: float) -> dict[str, float]:
+        """Records that arrive in so long."""
+        return {stream: rate * length_ms for stream, rate in self.rates.items()}
+
+    def ahead(self, length_ms: float) -> dict[str, float]:
+        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them. That less waits lets nothing more in: batches come to this length by themselves."""
+        steady = self.during(length_ms)
+        streams = sorted({*steady, *self.waiting})
+        extra = {one: max(0.0, self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
+        return {one: steady.get(one, 0.0) + extra[one] for one in streams}
+
+    def clears_itself(self, length_ms: float, bound_ms: float) -> bool:
+        """Whether the rate needs no shedding, and what waits is gone soon without."""
+        unshed = self.unshed_ms(self.during(length_ms))
+        load = (unshed - self.pace * self.model.fixed_ms) / length_ms
+        return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
+
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, strict: bool = True) -> Goal:
+        """A bound, as what the next batches and this one may take.
+
+        Args:
+            queries: that have it.
+            plateau_ms: where the latency is to settle.
+            bound_ms: what it must not exceed.
+            strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
+        """
+        length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
+        lumpy_ms = ADMITTED * bound_ms * length_ms / plateau_ms
+        if self.clears_itself(length_ms, bound_ms):
+            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
+        steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
+        # a state that is fuller than it will be costs now, one that is emptier will fill
+        ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
+        now = self.costs.load(self.records, settled=False)
+        longer = 1.0 if self.costs.of_matches & {*queries} else exp(LASTING * self.surprise)
+        admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
+
+        def by_length(load: Load, rows: NDArray[np.float64]) -> float:
+            usual_ms, longer_ms = self.durations_ms(load, rows)
+            return max(usual_ms / length_ms, longer_ms / lumpy_ms)
+
+        def excess(ratios: Ratios) -> float:
+            rows = self.costs.rows(ratios)
+            return max(by_length(one, rows) for one in ahead)
+
+        def admission(ratios: Ratios) -> float:
+            return longer * self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
+
+        def at_length(ratios: Ratios) -> float:
+            return by_length(steady, self.costs.rows(ratios))
+
+        def relaxed(most: Ratios) -> Goal:
+            best_ms = self.best_ms(length_ms, self.costs.rows(most))
+            return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
+
+        def eased(most: Ratios) -> Goal:
+            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), ADMITTED * bound_ms / 2)
+            return self.goal(queries, max(plateau_ms, 2 * best_ms), bound_ms)
+
+        return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)
+
+    def arrivals_per_s(self, streams: Sequence[str]) -> float:
+        """Records that arrive on these streams; on all of them, where they are other queries' composite events."""
+        return 1000 * _of(self.rates, streams)
+
+    def backlog(self, streams: Sequence[str]) -> float:
+        """Records of these streams that wait, those of the batch among them."""
+        return _of(self.waiting, streams)
+
+    def capacity_per_s(self, streams: Sequence[str], plateau_ms: float) -> float | None:
+        """Records per second of these streams with which batches are just as long as they may be, by what events cost now, if all streams grow alike; None where that is no number. For reports: no decision asks for it."""
+        length_ms = self.length_ms(plateau_ms)
+        empty_ms, full_ms = (self.unshed_ms(records, settled=False) for records in ({}, self.during(length_ms)))
+        if self.rate <= 0 or full_ms <= empty_ms:
+            return None
+        return round(max(0.0, self.arrivals_per_s(streams) * (length_ms - empty_ms) / (full_ms - empty_ms)), 1)
+
+    def best_ms(self, length_ms: float, most: NDArray[np.float64]) -> float:
+        """How long batches are, and a little more, when everything is shed that may be: what is kept of a bound that cannot be."""
+        nothing = self.duration_ms(self.costs.load({}), most)
+        growth = (self.duration_ms(self.costs.load(self.during(length_ms)), most) - nothing) / length_ms
+        longest = LONGEST_RELAXED * length_ms
+        return min(longest, CLOSE_TO_BEST * nothing / (1 - growth)) if growth < 1 else longest
+
+    def _unmoved(self, _: Ratios) -> Goal:
+        raise AssertionError("a goal that asks for nothing is in reach")
+
+
+def _of(records: Records, streams: Sequence[str]) -> float:
+    own = [records[name] for name in streams if name in records]
+    return sum(own) if own else sum(records.values())
+
+
+def _nothing(_: Ratios) -> float:
+    return 0.0

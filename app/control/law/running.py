@@ -1,0 +1,111 @@
+"""What the watchdog knows of the run: rates, the last batch, the ratios that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import log
+from typing import Any
+
+JUMP = 1.25
+"""A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
+MOST_SURPRISE = 1.0
+"""As a logarithm: what takes three times as long stood still, and says nothing about the next batch beyond that."""
+NEWEST = 0.3
+"""Weight of the newest batch in running averages."""
+
+
+@dataclass(slots=True)
+class Running:
+    """Averages and the last batch; everything here goes through `Watchdog.snapshot`.
+
+    Attributes:
+        ratios: of the batch that was planned last.
+        steady: the same without what only that batch needed: the next ratios follow these.
+        aimed: the same before they were put in steps.
+        strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
+        late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
+        beyond: queries whose bounds cannot be kept.
+        margins: by bound (ms, as text), what of it is kept free; see `app.control.law.lateness`.
+        planned: the batch that was planned last.
+        expected_ms: what that one was to take; 0 where nothing is known.
+        surprise: by how much longer the newest batch took than it was to, as a logarithm; 0 where it was shorter.
+    """
+
+    rates: dict[str, float] = field(default_factory=dict)
+    offset_ms: float = 0.0
+    remaining: float = 0.0
+    last_batch: int = -1
+    last_planned_ms: int = 0
+    last_duration_ms: float = 0.0
+    last_arrived: dict[str, int] = field(default_factory=dict)
+    begun_at_ms: int = 0
+    lag_ms: float = 0.0
+    behind: list[str] = field(default_factory=list)
+    ratios: dict[str, float] = field(default_factory=dict)
+    steady: dict[str, float] = field(default_factory=dict)
+    aimed: dict[str, float] = field(default_factory=dict)
+    strain: float = 1.0
+    late_ms: float = 0.0
+    beyond: list[str] = field(default_factory=list)
+    margins: dict[str, float] = field(default_factory=dict)
+    planned: int = -1
+    expected_ms: float = 0.0
+    surprise: float = 0.0
+
+    @property
+    def in_reach(self) -> bool:
+        """Whether all bounds can be kept."""
+        return not self.beyond
+
+    def learn_rate(self, stream: str, newest: float) -> None:
+        """Takes a stream's rate into account, records per ms."""
+        known = self.rates.get(stream)
+        jumps = known is None or newest > JUMP * known or newest < known / JUMP
+        self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
+
+    def learn_surprise(self, batch: int, duration_ms: float) -> None:
+        """Compares a batch with what it was to take, if that is known."""
+        known = batch == self.planned and min(duration_ms, self.expected_ms) > 0
+        self.surprise = min(MOST_SURPRISE, max(0.0, log(duration_ms / self.expected_ms))) if known else 0.0
+
+    def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
+        """Takes all streams into account, one that is silent now as well.
+
+        Args:
+            arrived: records since the beginning, of streams of which that is known.
+            consumed: records of the batch.
+            period_ms: since the batch before was planned.
+        """
+        for stream in sorted({*self.rates, *consumed, *arrived}):
+            if stream not in arrived:
+                self.learn_rate(stream, consumed.get(stream, 0) / period_ms)
+            elif stream in self.last_arrived:
+                self.learn_rate(stream, max(0, arrived[stream] - self.last_arrived[stream]) / period_ms)
+
+    def learn_planned(self, planned: Mapping[str, float], since_ms: float) -> None:
+        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells.
+
+        Between choosing a batch's records and beginning it the driver may be held up (a garbage collection): then what came meanwhile is in the next batch, which begins the sooner, and is no rise.
+        """
+        for stream, count in planned.items():
+            newest = count / (since_ms + self.late_ms)
+            if newest > JUMP * self.rates.get(stream, 0.0):
+                self.rates[stream] = newest
+        rate = sum(self.rates.values())
+        self.late_ms = max(0.0, since_ms - sum(planned.values()) / rate) if rate > 0 else 0.0
+
+
+def remembered(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """What a snapshot says of it, but for what only another version knew: an earlier one, or a later one where somebody goes back."""
+    return kind(**{name: value for name, value in values.items() if name in kind.__slots__})
+
+
+def smoothed(average: float, newest: float, weight: float = NEWEST) -> float:
+    """The average with a new value in it, which counts by its weight."""
+    return (1 - weight) * average + weight * newest
+
+
+def followed(average: float | None, newest: float) -> float:
+    """The same, where there may be no average yet."""
+    return newest if average is None else smoothed(average, newest)
