@@ -122,7 +122,7 @@ class MatchObservations:
     Attributes:
         query: int32 (steps,), number of the query.
         before: int32 (steps,), state before the event, from 0.
-        after: int32 (steps,), state after it.
+        after: int32 (steps,), state after it; negative where it died before its window was over.
         spent_s: float64 (steps,), seconds of processing.
         states: int32 (queries,), number of states of each query; the last one is complete.
         weight: float64 (queries,).

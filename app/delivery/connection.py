@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
@@ -10,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from app.config.settings import Kafka
 from app.delivery.security import client_options
-from app.errors import AccessRefusedError, DependencyError
+from app.errors import AccessRefusedError, ConfigurationError, DependencyError, Finding
 
 PATIENCE_S = 10.0
 TRY_S = 0.5
@@ -24,6 +25,7 @@ NOT_ALLOWED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001 - so named
 _BEFORE_ENCRYPTION = frozenset({KafkaError._SSL})  # noqa: SLF001 - so named
 _AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001 - so named
 
@@ -64,6 +66,18 @@ def failure(kafka: Kafka, error: KafkaError, what: str = "") -> DependencyError:
 def _words(error: KafkaError) -> str:
     text = str(error.str()).strip()
     return text[:1].lower() + text[1:]
+
+
+def absent(metadata: ClusterMetadata, topics: Iterable[str]) -> list[str]:
+    """Which of these topics the brokers do not know, or do not show us; sorted."""
+    known = metadata.topics
+    return sorted(one for one in set(topics) if one not in known or ((error := known[one].error) is not None and error.code() in NO_TOPIC))
+
+
+def no_topic(topics: Iterable[str], kafka: Kafka) -> ConfigurationError:
+    """The error for people who asked for topics that are not there. What runs takes their absence for that of a dependency: they may come back."""
+    hint = "cep topics plan shows what is missing, cep topics apply creates it; or we may not see it: cep doctor tells"
+    return ConfigurationError([Finding(f"there is no topic {', '.join(topics)} on {kafka.bootstrap_servers}", hint=hint)])
 
 
 @dataclass(frozen=True, slots=True)

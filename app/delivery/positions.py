@@ -7,7 +7,7 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from app.delivery.connection import NOT_ALLOWED
+from app.delivery.connection import NOT_ALLOWED, absent
 from app.delivery.originals import NO_MATTER, PASSING
 from app.errors import AccessRefusedError, DependencyError
 
@@ -40,8 +40,9 @@ class Positions:
             DependencyError: a topic does not exist, or no answer.
         """
         try:
-            known = self._consumer.list_topics(timeout=ANSWER_S).topics
-            if missing := [topic for topic in topics if topic not in known or known[topic].error is not None]:
+            metadata = self._consumer.list_topics(timeout=ANSWER_S)
+            known = metadata.topics
+            if missing := absent(metadata, topics):
                 raise DependencyError(f"there is no topic {', '.join(missing)}")
             places = [(topic, partition) for topic in topics for partition in sorted(known[topic].partitions)]
             found = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWER_S) for place in places}

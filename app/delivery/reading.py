@@ -8,19 +8,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from app.config.settings import Kafka
 from app.delivery.bounds import bounds
-from app.delivery.connection import NOT_ALLOWED, connect, failure
+from app.delivery.connection import NO_TOPIC, NOT_ALLOWED, absent, connect, failure, no_topic
 from app.delivery.security import client_options
-from app.errors import ConfigurationError, DependencyError, Finding
+from app.errors import DependencyError
 
 AT_ONCE = 1000
 PAUSE_S = 0.5
 WAIT_S = 30.0
 """Without any record, though the end is not reached: the broker is gone."""
-_FATAL = (NOT_ALLOWED - {KafkaError.GROUP_AUTHORIZATION_FAILED}) | {
-    KafkaError._AUTHENTICATION,  # noqa: SLF001 - so named
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - so named
-}
+_FATAL = (NOT_ALLOWED - {KafkaError.GROUP_AUTHORIZATION_FAILED}) | NO_TOPIC | {KafkaError._AUTHENTICATION}  # noqa: SLF001 - so named
 """Errors after which nothing comes. The client asks for its group's coordinator, though it is in none: that it may not is no matter."""
 
 
@@ -41,10 +37,10 @@ class Reading:
 
     def __init__(self, kafka: Kafka, topics: Sequence[str], since_ms: int | None, only: tuple[int, int] | None = None) -> None:
         self._kafka = kafka
-        known = connect(kafka).metadata.topics
-        if missing := sorted(set(topics) - known.keys()):
-            hint = "cep topics plan shows what is missing, cep topics apply creates it; or we may not see it: cep doctor tells"
-            raise ConfigurationError([Finding(f"there is no topic {', '.join(missing)} on {kafka.bootstrap_servers}", hint=hint)])
+        metadata = connect(kafka).metadata
+        known = metadata.topics
+        if missing := absent(metadata, topics):
+            raise no_topic(missing, kafka)
         own = {"group.id": "cep-reading", "enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
         committed = {"isolation.level": "read_committed", "fetch.wait.max.ms": 100, "log_level": 0}
         self._consumer = Consumer({**client_options(kafka), **own, **committed})

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numpy.typing import NDArray
 
 from app.delivery.bounds import bounds
+from app.delivery.connection import absent
 from app.delivery.record_headers import readable_headers
 from app.errors import DependencyError
 
@@ -100,8 +101,9 @@ class Span:
             self._consumer.close()
 
     def _bounds(self, since_ms: int | None, newest: int | None) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        known = self._consumer.list_topics(timeout=20).topics
-        if missing := [topic for topic in self._topics if topic not in known]:
+        metadata = self._consumer.list_topics(timeout=20)
+        known = metadata.topics
+        if missing := absent(metadata, self._topics):
             raise DependencyError(f"there is no topic {', '.join(missing)}")
         places = [(topic, partition) for topic in self._topics for partition in sorted(known[topic].partitions)]
         begin, end = bounds(self._consumer, places, since_ms)

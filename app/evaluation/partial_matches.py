@@ -221,6 +221,7 @@ class MatchOperator:
         while stop < len(self.batch):
             start, stop = stop, self._uneventful(stop, live)
             self.feed(engine, start, stop, ends=False)
+            outlived = self._outlived(live, start, stop)
             live = live_runs(engine)
             now = _States.of(live, self._progress)
             looks.end(known.first[~np.isin(known.first, now.first, assume_unique=True)], completed, stop)
@@ -229,6 +230,9 @@ class MatchOperator:
             for states in known.steps(now, completed, complete):
                 before_all.append(np.tile(states[0], stop - start))
                 after_all.append(np.tile(states[1], stop - start))
+            died = known.died(now, completed, outlived)  # at one of these events
+            before_all.append(died)
+            after_all.append(np.full(len(died), -1, np.int32))
             known = now
         return self._observations(before_all, after_all, match_cost_s, looks.outcomes(self.plan.weight, match_cost_s))
 
@@ -303,6 +307,11 @@ class MatchOperator:
             stop = min(stop, int(np.searchsorted(self.batch.time, int(live.begun_ms.min()) + live.window_ms)))
         return max(start + 1, min(stop, len(self.batch)))
 
+    def _outlived(self, live: LiveRuns, start: int, stop: int) -> NDArray[np.int64]:
+        """Of partial matches that lived before these rows, those whose windows may be over behind them, as `first_keys`; all of them where nobody knows, beside ``window:``."""
+        over = (live.events_left <= stop - start) | (live.time_left_ms(int(self.batch.time[stop - 1])) == 0)
+        return first_keys(live)[over | (self.plan.within is None)]
+
     def window_events(self) -> float:
         """Events of the stream in a window of the query, the mean where the window is in time."""
         return window_events(self.plan, self.batch)
@@ -344,11 +353,19 @@ class _States:
         return _States(key[order], progress[live.item[order]])
 
     def steps(self, after: _States, finished: NDArray[np.int64], complete: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """(states before, states after) of those that went on, then of those that were completed; the others ran out of window."""
+        """(states before, states after) of those that went on, then of those that were completed; the others died or ran out of window."""
         _, own, others = np.intersect1d(self.first, after.first, assume_unique=True, return_indices=True)
         yield self.state[own], after.state[others]
-        done = np.isin(self.first, finished, assume_unique=True) & ~np.isin(self.first, after.first, assume_unique=True)
+        done = self._gone(after) & np.isin(self.first, finished, assume_unique=True)
         yield self.state[done], np.full(np.count_nonzero(done), complete, np.int32)
+
+    def died(self, after: _States, finished: NDArray[np.int64], outlived: NDArray[np.int64]) -> NDArray[np.int32]:
+        """States of those that are gone, and neither complete nor out of window (``outlived``, as `first_keys`): what contiguity or UNTIL ended."""
+        ended = np.concatenate([finished, outlived])
+        return self.state[self._gone(after) & ~np.isin(self.first, ended)]
+
+    def _gone(self, after: _States) -> NDArray[np.bool_]:
+        return ~np.isin(self.first, after.first, assume_unique=True)
 
 
 def branching(plan: Plan) -> bool:

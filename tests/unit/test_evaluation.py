@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,6 +28,7 @@ from app.local.generators import generate
 from app.query.compile import compile_texts, read_queries
 from app.query.plan import ExplicitWindow, Plan
 from shedding.identity import identities
+from shedding.partial_matches.pspice import chains_of
 from shedding.registry import method
 
 STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("v", Kind.INTEGER), Attribute("symbol", Kind.STRING))) for name in "ABC"))
@@ -252,6 +255,24 @@ def test_steps_of_partial_matches_are_those_of_a_naive_table() -> None:
     np.add.at(found, (observed.before, observed.after), 1)
     assert found.tolist() == naive.tolist()
     assert observed.states.tolist() == [3]
+
+
+def test_partial_matches_that_contiguity_ends_die_and_those_out_of_window_do_not() -> None:
+    plan, batch = plan_of("strategy: strict-contiguity\nwithin: 2 s\n"), stream(2000)
+    observed = MatchOperator(plan, batch).observations()
+    types = [batch.type.dictionary.entries()[code].decode() for code in batch.type.values]
+    naive: Counter[tuple[int, int]] = Counter()
+    live: list[tuple[int, int]] = []  # state, time of the first event
+    for name, value, time in zip(types, batch.columns["v"].values.tolist(), batch.time.tolist(), strict=True):
+        fits = [value <= 5 and name == "ABC"[state + 1] for state, _ in live]
+        within = [time - begun < 2000 for _, begun in live]
+        naive.update((state, state + 1 if fit else -1) for (state, _), fit, inside in zip(live, fits, within, strict=True) if inside)
+        live = [(state + 1, begun) for (state, begun), fit, inside in zip(live, fits, within, strict=True) if fit and inside and state == 0]
+        live += [(0, time)] if name == "A" and value <= 5 else []
+    assert Counter(zip(observed.before.tolist(), observed.after.tolist(), strict=True)) == naive
+    assert min(naive[0, -1], naive[0, 1], naive[1, 2]) > 0
+    chain = chains_of(observed)[0]
+    assert chain.transitions[0].sum() == pytest.approx(naive[0, 1] / (naive[0, 1] + naive[0, -1]))
 
 
 @pytest.mark.parametrize("after", ["", "after: skip-to-next\n"])

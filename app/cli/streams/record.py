@@ -15,7 +15,7 @@ from app.cli.progress import Progress
 from app.cli.settings_file import SettingsFile
 from app.cli.whole_files import lines_file
 from app.config.settings import load_settings
-from app.delivery.connection import connect
+from app.delivery.connection import absent, connect, no_topic
 from app.errors import ConfigurationError, Finding
 from app.local.generators.json_lines import json_lines
 from app.pipeline.recorded import StreamReader
@@ -41,9 +41,9 @@ def record(  # noqa: PLR0917 - the command's options
     if stream not in loaded.streams:
         known = ", ".join(loaded.streams) or "none"
         raise ConfigurationError([Finding(f'the settings know no stream "{stream}"', hint=f"there are: {known}")])
-    known = connect(loaded.kafka).metadata.topics  # says why, where it does not get through
-    if missing := [topic for topic in loaded.streams[stream].topics if topic not in known]:
-        raise ConfigurationError([Finding(f"there is no topic {', '.join(missing)}", hint="cep topics plan shows which there should be")])
+    metadata = connect(loaded.kafka).metadata  # says why, where it does not get through
+    if missing := absent(metadata, loaded.streams[stream].topics):
+        raise no_topic(missing, loaded.kafka)
     reader = StreamReader(loaded, stream)
     since_ms = None if since is None else moment_ms(since, "--since")
     span = reader.span(since_ms)
