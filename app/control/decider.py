@@ -64,6 +64,7 @@ class Decider:
         self._decided: RunningCatalog | None = None
         """By which the newest directive was decided."""
         self._coming, self.announced = "", 0
+        self._running: str | None = None
 
     def limit_batches(self, records: int) -> None:
         """Says how many records a batch takes at most; to be told before a catalog is opened."""
@@ -92,7 +93,7 @@ class Decider:
         else:
             watchdog.go_on()
         sequences.restore(memory.get("selection", {}) if self._sequences is None else self._sequences.snapshot())
-        self.watchdog, self._sequences, self._coming = watchdog, sequences, ""
+        self.watchdog, self._sequences, self._coming, self._running = watchdog, sequences, "", running.deployment
 
     def observe(self, done: Done, plans: Iterable[Plan], streams: Streams) -> list[str]:
         """Takes in a batch that is over.
@@ -106,7 +107,7 @@ class Decider:
             streams whose evaluation sequence is another one now.
         """
         rearranged = [] if self._sequences is None else self._sequences.observe(done.totals.selection)
-        self.watchdog.observe(observation_of(done, plans, streams, self._levels.reference))
+        self.watchdog.observe(observation_of(done, plans, streams, self._levels.reference, self._running))
         return rearranged
 
     def decide(self, running: RunningCatalog, past: Past, incoming: Incoming) -> Frozen:

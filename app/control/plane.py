@@ -383,7 +383,7 @@ class ControlPlane:
             self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
         if directive is not None and self._catalog is not None:
             places, numbers = dict(inflow.newest_broker_ms), inflow.sources.numbers
-            batch = FinishedBatch(progress, totals, directive, now, places, inflow.watermarks(directive), numbers)
+            batch = FinishedBatch(progress, totals, directive, now, places, inflow.watermarks(directive), numbers, inflow.lateness)
             self._quality.observe(now, totals, directive)
             self._display.show_batch(batch, current, self._decider.watchdog)
             self._remarks.count_gaps(progress, totals, inflow.sources)

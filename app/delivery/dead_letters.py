@@ -204,11 +204,16 @@ def record_of(letter: Letter, dead_letters: str, originals: Originals) -> Record
     key, value, headers = letter.key, letter.value, letter.headers
     if letter.missing in RECOVERABLE:
         (found,) = originals.read(letter.topic, letter.origin[0], [letter.origin[1]])
-        if not found.found:
+        if not found.found or _is_another(found, letter):
             return None
         key, value, headers = found.key, found.value, found.headers
     kept = tuple(one for one in headers if one[0] != MARK)
     return Record(letter, key, value, (*kept, (MARK, f"{dead_letters}/{letter.place}".encode())))
+
+
+def _is_another(found: Original, letter: Letter) -> bool:
+    """Whether what stands in a letter's place is not what it was written for: its topic was made again."""
+    return found.timestamp_ms != letter.timestamp_ms if letter.timestamp_ms >= 0 else found.timestamp_ms > letter.written_ms
 
 
 class SendingAgain:

@@ -7,6 +7,7 @@ Offsets may have gaps (transactions, compaction), so the end of a sweep is what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -125,6 +126,9 @@ class OriginalReader:
                     raise UnreadableError(error.str())
         except KafkaException as error:
             raise UnreadableError(error.args[0].str()) from error
+        finally:
+            with suppress(KafkaException):
+                self._consumer.unassign()  # else it goes on fetching what nobody asked for, up to its largest queue
         raise UnreadableError(f"{reason} in {self._patience_s:g} s")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -52,4 +53,7 @@ class Witness:
                     return message.offset() if found else None  # an error is the end of the log, or that nothing is there any more
         except KafkaException:
             return None
+        finally:
+            with suppress(KafkaException):
+                consumer.unassign()  # else it goes on fetching what nobody asked for
         return None

@@ -197,7 +197,12 @@ METRICS: tuple[Metric, ...] = (
         "Age of the newest record read of the topic partition while it lags, else 0.",
         ("topic", "partition"),
     ),
-    Metric("cep_watermark_delay_seconds", "gauge", "How far the query's watermark is behind the clock.", ("query",)),
+    Metric(
+        "cep_watermark_delay_seconds",
+        "gauge",
+        "How far the time of the query's streams is behind the clock; its watermark is `allowed_lateness` further behind.",
+        ("query",),
+    ),
     Metric("cep_idle_partitions", "gauge", "Topic partitions that the watermark leaves out because they are silent."),
     Metric("cep_state_rows", "gauge", "Live events of all engines."),
     Metric("cep_state_bytes", "gauge", "Bytes of the newest snapshots and the log entries since."),

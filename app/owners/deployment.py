@@ -296,18 +296,19 @@ def store_deployment(checkpoint: str, deployment: Deployment) -> str:
     """
     store = open_store(checkpoint)
     for model in deployment.models:
-        if model is not None and not _is_whole(store, f"{MODELS}/{model.digest}"):  # others name it: an upload that fails must not cost it
+        if model is not None and not _is_whole(store, f"{MODELS}/{model.digest}", MODEL_KIND, {1}):
             write_frame(store, f"{MODELS}/{model.digest}", MODEL_KIND, 1, [model.content])
     data = deployment.to_json()
     fingerprint = _fingerprint(data)
-    write_frame(store, f"{FOLDER}/{fingerprint}", KIND, FORMAT, [data])
+    if not _is_whole(store, f"{FOLDER}/{fingerprint}", KIND, {FORMAT}):
+        write_frame(store, f"{FOLDER}/{fingerprint}", KIND, FORMAT, [data])
     return fingerprint
 
 
-def _is_whole(store: Store, name: str) -> bool:
-    """Whether a model is stored, as it was written."""
+def _is_whole(store: Store, name: str, kind: str, formats: Collection[int]) -> bool:
+    """Whether a file is stored as it would be written: directives and snapshots name it, and an upload that fails must not cost it."""
     try:
-        _read(store, name, MODEL_KIND, {1})
+        _read(store, name, kind, formats)
     except (MissingError, SnapshotError):
         return False
     return True

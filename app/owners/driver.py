@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.control.placement import OwnerId
-from app.errors import CepError, DependencyError
+from app.errors import CepError, DependencyError, SnapshotError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
 from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, WireKey, connect
-from app.storage.store import StorageAwayError
+from app.storage.frames import ForeignError, FormatError, OtherKindError, TornError
+from app.storage.store import MissingError, StorageAwayError, StorageError
 
 SLOWLY_S, LEFT_ALONE_S = 5.0, 60.0
 """Who says nothing for so long when it is greeted (stopped, or in a long batch that nobody waits for any more) is left alone for so long: every attempt of a batch would wait for it. Not where there is no other."""
@@ -27,7 +28,11 @@ STACKS_S = 2.0
 """An owner in a kernel does not answer at all."""
 
 AWAY = frozenset({DependencyError.__name__, StorageAwayError.__name__})
-"""Errors by name, as owners tell them."""
+"""Errors by name, as owners tell them: these pass."""
+
+_BROKEN = (StorageError, MissingError, SnapshotError, TornError, ForeignError, OtherKindError, FormatError)
+STORAGE = frozenset(kind.__name__ for kind in _BROKEN)
+"""Likewise: what a person has to mend."""
 
 log = get_logger(__name__)
 
@@ -50,6 +55,11 @@ class OwnersFailedError(CepError):
     def unreachable(self) -> bool:
         """Whether all of it is that Kafka, or the checkpoint's storage, cannot be reached."""
         return not self.lost and all(error.kind in AWAY for error in self.refused.values())
+
+    @property
+    def of_storage(self) -> bool:
+        """Whether all of it is that files of the checkpoint cannot be read or written, or are damaged."""
+        return not self.lost and all(error.kind in AWAY | STORAGE for error in self.refused.values())
 
 
 @dataclass(frozen=True, slots=True)

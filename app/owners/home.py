@@ -207,7 +207,7 @@ class Home:
                 if held.snapshot_batch < safe.batch:  # else it was rebuilt from this snapshot before we looked
                     held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
                     held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.written.known.total
-                held.known = (held.known[1], safe.written.known)
+                    held.known = (held.known[1], safe.written.known)
                 held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
                 with _left_for_later():
                     held.log.prune(committed, KEPT_BATCHES, at_once=0)

@@ -98,6 +98,7 @@ def _newest(checkpoint: str, state: StateLog, number: int, order: Advance, listi
             raise  # nothing is known about the snapshot; the one before it would not be read either
         except (SnapshotError, StorageError) as error:
             damaged.append(str(error))
+            state.pass_over(generation)
             log.error("snapshot is damaged, the one before it is used", bucket=number, batch_id=generation.batch, reason=str(error))  # noqa: TRY400
     first = _first(listing, order.batch)
     if damaged and first > 0:

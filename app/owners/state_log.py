@@ -84,6 +84,11 @@ class StateLog:
         self.store, self._folder = store, folder
         self._files: dict[tuple[int, int], frozenset[str]] = {}
         self._going: list[str] = []
+        self._broken: set[tuple[int, int]] = set()
+
+    def pass_over(self, generation: Generation) -> None:
+        """Notes that a snapshot cannot be read: it is no generation to fall back on."""
+        self._broken.add((generation.batch, generation.epoch))
 
     def listing(self) -> Listing:
         """What there is; files that are none of ours are passed over."""
@@ -130,14 +135,18 @@ class StateLog:
             the generations that are deleted.
         """
         listing = self.listing()
-        rewindable = [one for one in listing.generations if one.batch <= committed - keep_batches]
-        oldest = max(0, len(listing.generations) - KEEP_GENERATIONS)
+        there = {(one.batch, one.epoch) for one in listing.generations}
+        self._files = {place: files for place, files in self._files.items() if place in there}
+        whole = [one for one in listing.generations if (one.batch, one.epoch) not in self._broken]
+        rewindable = [one for one in whole if one.batch <= committed - keep_batches]
+        oldest = max(0, len(whole) - KEEP_GENERATIONS)
         first = min(oldest, max(0, len(rewindable) - 1))
-        named = self._named_by(listing.generations[first:])
-        gone = [one for one in listing.generations[:first] if named is not None and self.snapshot_name(one) not in named]
+        named = self._named_by(whole[first:])
+        older = [one for one in listing.generations if whole[first:] and one.batch < whole[first].batch]
+        gone = [one for one in older if named is not None and self.snapshot_name(one) not in named]
         names = [self.snapshot_name(one) for one in gone]
-        if rewindable and len(listing.generations) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
-            start = listing.generations[first].batch
+        if rewindable and len(whole) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
+            start = whole[first].batch
             names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
         self._going = [*names, *(name for name in listing.dead if name not in (named or ()))]
         self.prune_more(len(self._going) if at_once is None else at_once)

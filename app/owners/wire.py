@@ -33,7 +33,7 @@ PROOF_S = 10.0
 BUSY_MS = 60_000
 """An owner in a kernel reads nothing for seconds while a task sends it megabytes: that is no lost connection yet."""
 QUIET_S = 5
-"""After so many seconds without a word the connection is tested; three lost tests of 2 s each end it."""
+"""After so many seconds without a word the connection is tested; where nothing answers for `BUSY_MS` it ends (Linux goes by that alone, however many tests are lost)."""
 
 
 class WireError(CepError):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -31,8 +31,9 @@ from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
 from app.owners.wire import WireKey
-from app.pipeline.causes import cause, credentials_refused, lies_outside, registry_is_away, storage_is_away
+from app.pipeline.causes import brokers_are_away, cause, credentials_refused, lies_outside, registry_is_away, storage_is_away
 from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
+from app.storage.store import StorageAwayError, StorageError
 
 Phase = Literal["decide", "wait", "ingress", "match", "add-up"]
 """What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
@@ -49,6 +50,7 @@ Taker = Callable[[int, pa.Table], None]
 """Takes the output records of a batch, where they do not go to Kafka."""
 Answers = Callable[[DataFrame], list[TaskAnswer]]
 """Runs the tasks of a batch."""
+Answer = TypeVar("Answer")
 
 
 class Plane(Protocol):
@@ -224,7 +226,7 @@ class Batches:
 
     def _work_off(self, frame: DataFrame, batch: int) -> None:
         spent = Spent()
-        directive = self._plane.directive(batch)
+        directive = self._patiently(lambda: self._plane.directive(batch))
         spent.phase("decide")
         failures: list[str] = []
         while len(failures) < self._rules.attempts:
@@ -254,14 +256,29 @@ class Batches:
                     if len(failures) == self._rules.attempts:
                         raise DependencyError(str(error)) from None
                     self._asked_to_stop.wait(REFUSED_PAUSE_S)
+                elif error.of_storage and len(failures) == self._rules.attempts:
+                    raise StorageError(
+                        f"batch {batch} failed {len(failures)} times: {error}\n"
+                        "hint: its records have no part in it, so skipping it would not help; cep doctor and cep checkpoint verify look at the checkpoint"
+                    ) from None
             else:
                 self._tend(batch)
                 return
         raise BatchFailedError(batch, len(failures), failures[-1])
 
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        """What the driver itself asks of storage, which may be away for a while: no fault of the batch."""
+        for _ in range(self._rules.attempts - 1):
+            try:
+                return ask()
+            except StorageAwayError as error:
+                log.warning("waiting for storage", reason=str(error))
+                self._asked_to_stop.wait(REFUSED_PAUSE_S)
+        return ask()
+
     def _let_it_return(self, failure: str, failures: int) -> None:
         """Credentials that are being exchanged are refused until their files are here, and storage may be away for a while: no fault of the batch."""
-        if credentials_refused(failure) or storage_is_away(failure):
+        if credentials_refused(failure) or storage_is_away(failure) or brokers_are_away(failure):
             if failures == self._rules.attempts:
                 raise DependencyError(cause(failure)) from None
             self._asked_to_stop.wait(REFUSED_PAUSE_S)
@@ -271,7 +288,7 @@ class Batches:
             self._wait_for_owners(frame.sparkSession)
         reports, beside = self._ingress(frame, directive)
         spent.phase("ingress")
-        self._plane.await_directive()
+        self._patiently(self._plane.await_directive)
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)
@@ -286,7 +303,7 @@ class Batches:
         self._require_closed(totals)
         spent.phase("add-up")
         totals = replace(totals, phases_ns=dict(spent.by_phase))
-        self._plane.finish(totals, owners=len(self._placement.owners))
+        self._patiently(lambda: self._plane.finish(totals, owners=len(self._placement.owners)))
         if self._take is not None:
             returned = [part for owner in sorted(answers) for part in answers[owner].parts[1:]]
             self._take(directive.batch, _table(returned))
@@ -347,9 +364,9 @@ class Batches:
                 raise DependencyError(self._owners.refusal or f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s") from None
 
     def _tend(self, batch: int) -> None:
-        """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""
+        """Owners do what is not urgent while the next batch is planned and read, however long it takes. Spark has certainly committed the batch before this one."""
         ask = Ask({"op": "committed", "application": self._settings.application, "batch": batch - 1})
-        self._tending = threading.Thread(target=self._owners.tell, args=(ask,), name="tending")
+        self._tending = threading.Thread(target=self._owners.tell, args=(ask, None), name="tending")
         self._tending.start()
 
 

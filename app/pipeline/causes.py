@@ -25,6 +25,9 @@ _REFUSED_HINT = (
     _REFUSED,
     "hint: the broker refuses these credentials; are the files of kafka.security right? a new start reads them again",
 )
+_BROKERS_AWAY = ("Cannot fetch record for offset", "expired before the position", "No resolvable bootstrap urls")
+"""What Spark's tasks say when no broker answers them any more."""
+_BROKERS_HINT = tuple((word, "hint: the brokers do not answer; a new start goes on where this one was") for word in _BROKERS_AWAY)
 
 _OUTSIDE = (*(word for word, _ in _HINTS), "SPARK_JOB_CANCELLED", "SparkContext was shut down")
 """Words of failures that records have no part in."""
@@ -66,6 +69,15 @@ def storage_is_away(failure: str) -> bool:
     return "StorageAwayError" in failure
 
 
+def brokers_are_away(failure: str) -> bool:
+    """Whether tasks waited for the brokers for as long as they do: no fault of the records.
+
+    >>> brokers_are_away("TimeoutException: Cannot fetch record for offset 7 in 120000 milliseconds"), brokers_are_away("ValueError: offset 7")
+    (True, False)
+    """
+    return any(word in failure for word in _BROKERS_AWAY)
+
+
 def access_refused(failure: str) -> bool:
     """Whether the broker does not know us, or does not let us do this.
 
@@ -87,5 +99,5 @@ def cause(failure: str, *, hint: bool = True) -> str:
     first, *more = told.splitlines() or ["no reason is known"]
     kept = [line.strip() for line in more if line.strip() and not _TRACE.match(line)]
     lines = [first.replace("Traceback (most recent call last):", "").rstrip(" :"), *kept[-2:]]
-    hints = [next((text for word, text in (*_HINTS, _REFUSED_HINT) if word in failure), _RESTART)] if hint else []
+    hints = [next((text for word, text in (*_HINTS, _REFUSED_HINT, *_BROKERS_HINT) if word in failure), _RESTART)] if hint else []
     return "\n".join([*dict.fromkeys(lines), *hints])

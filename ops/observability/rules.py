@@ -16,6 +16,8 @@ RECORDED = {"cep_release": "<release>"}
 """The label by which alerts find recorded series: these are sums, which have lost what `<selector>` may ask for, such as a job."""
 MOVING = "on (namespace, pod) increase(cep_batches_total{<selector>}[10m]) > 0"
 """Batches end: what the last one said is not of an hour ago."""
+ALMOST_ALL = 0.99
+"""More than all composite events cannot be late: however loose the objective is, this is too many."""
 STATE = "max by (namespace, pod) (cep_state_bytes{<selector>})"
 """Not by instance: a pod that is made anew has another address."""
 
@@ -74,7 +76,7 @@ def recordings() -> list[dict[str, Any]]:
 
 def burns(factor: float, long: str, short: str) -> str:
     """The error budget is spent so many times too fast, over a long window and still over a short one, and there were composite events enough to say so."""
-    budget = f"{factor} * (1 - <objective>)"
+    budget = f"scalar(clamp_max(vector({factor} * (1 - <objective>)), {ALMOST_ALL}))"
     enough = f"sum by ({OF_QUERY}) (increase(cep_detection_latency_seconds_count{{<selector>}}[{long}])) >= <least_events>"
     ours = ",".join(f'{label}="{value}"' for label, value in RECORDED.items())
     return f"{LATE}{long}{{{ours}}} > {budget} and {LATE}{short}{{{ours}}} > {budget} and on ({OF_QUERY}) {enough}"
@@ -203,7 +205,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepRecallLow",
         "warning",
-        'cep_shed_recall_estimate_ratio{<selector>,bound="upper"} < <recall>',
+        f'cep_shed_recall_estimate_ratio{{<selector>,bound="upper"}} < <recall> and {MOVING}',
         "15m",
         "{{ $labels.query }} finds at most {{ $value | humanizePercentage }} of its composite events",
         "The upper end of the estimate's interval is below what was agreed.",

@@ -66,6 +66,7 @@ def not_without_input(case: Case) -> Case:
 UNREACHABLE = above("cep_latency_bound_reachable", 0, 1)
 SHEDDING = above("cep_realised_drop_ratio", 0.31, 0.29, f'{OWN},shedder="random"', 60)
 LATE_CLOCK = above("cep_watermark_delay_seconds", 601, 599, OWN)
+LOW_RECALL = above("cep_shed_recall_estimate_ratio", 0.79, 0.81, f'{OWN},bound="upper"')
 TOPIC = f'{S},topic="t",partition="0"'
 CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     "CepDown": Case({f"cep_batches_total{{{S}}}": "1x60"}, {f"cep_leader{{{S}}}": "1x60"}),
@@ -115,7 +116,8 @@ CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     "CepBoundUnreachable, input gone": not_without_input(UNREACHABLE),
     "CepSheddingSustained": while_batches_end(SHEDDING),
     "CepSheddingSustained, input gone": not_without_input(SHEDDING),
-    "CepRecallLow": above("cep_shed_recall_estimate_ratio", 0.79, 0.81, f'{OWN},bound="upper"'),
+    "CepRecallLow": while_batches_end(LOW_RECALL),
+    "CepRecallLow, input gone": not_without_input(LOW_RECALL),
     "CepLearningFailing": Case(
         {f'cep_learning_total{{{OWN},outcome="failed"}}': counter(1)},
         {f'cep_learning_total{{{OWN},outcome="taken"}}': counter(1), f'cep_learning_total{{{OWN},outcome="failed"}}': steady(3)},

@@ -100,3 +100,19 @@ def test_a_match_that_only_time_releases_is_told_of(text: str, values: list[int]
     seen.append(engine.feed(events_of_types([], []), np.zeros(0, np.uint64), Watermarks(1_000)))
     assert [tally.pending for _, tally in seen] == pending
     assert [len(matches) for matches, _ in seen] == found
+
+
+@pytest.mark.parametrize(("way", "strategy"), [(ChainsEngine, NEXT), (RunsEngine, NEXT), (RunsEngine, "")])
+def test_under_skip_to_next_every_first_event_has_its_match_at_once(way: type[ChainsEngine | RunsEngine], strategy: str) -> None:
+    """Also one that begins before a match that was told is told later."""
+    text = PAIR.replace("[k] AND ", "") + "after: skip-to-next\n" + strategy
+    plan = compile_texts([("q.yaml", text)], {"s": STREAM}).catalog.plans[0]
+    engine, seen = way(plan), []
+    for k, value in enumerate([9, 2, 3, 10, 11]):
+        name = "A" if k < 2 else "B"
+        batch = events_of_types([name], [k], {"v": Column(Kind.INTEGER, np.array([value]))})
+        matches, tally = engine.feed(batch, np.array([1 if name == "A" else 2], np.uint64), Watermarks(k))
+        bound = matches.constituents([])
+        seen.append((tally.pending, matches.events.time[bound.rows].tolist()))
+        engine = way.restore(plan, engine.snapshot())
+    assert seen == [(0, []), (0, []), (0, [1, 2]), (0, [0, 3]), (0, [])]

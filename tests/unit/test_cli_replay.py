@@ -401,3 +401,20 @@ def test_a_limit_that_is_reached_is_told_and_stops_the_rest(cep) -> None:
     assert code == 0
     assert len(objects(out)) == 5
     assert "warning: query q: limits.matches_per_event was reached, 10 were not made" in err
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [("skip-past-last-event", [(1, 2), (3, 4), (5, 6)]), ("skip-to-next", [(n, n + 1) for n in range(1, 6)])],
+)
+def test_after_goes_by_the_order_of_composite_events_of_one_time(cep, after, found) -> None:
+    """One event completes six matches: their identities say nothing of their order."""
+    write(
+        "q.yaml",
+        "name: u\nfrom: input\nevent: SEQ(A a, B b)\nwithin: 1 minute\nreturn: {n: a.n}\n---\n"
+        f"name: w\nfrom: query:u\nevent: SEQ(u x, u y)\nwithin: 1 minute\nafter: {after}\nreturn: {{x: x.n, y: y.n}}\n",
+    )
+    write("e.jsonl", events(*({"type": "A", "time": n, "n": n} for n in range(1, 7)), {"type": "B", "time": 10, "n": 0}))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    assert [(o["fields"]["x"], o["fields"]["y"]) for o in objects(out) if o["query"] == "w"] == found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,11 @@ class HeldStore(PosixStore):
 
     def __init__(self, root: Path, *, fails: bool = False) -> None:
         super().__init__(root)
-        self.let, self._fails = threading.Event(), fails
+        self.let, self.fails = threading.Event(), fails
 
     def write(self, name: str, parts: Iterable[Part]) -> int:
         assert self.let.wait(10)
-        if self._fails:
+        if self.fails:
             raise StorageError("no space is left")
         return super().write(name, parts)
 
@@ -96,6 +97,20 @@ def test_what_became_of_a_batch_is_never_kept_without_its_directive(tmp_path: Pa
     with pytest.raises(StorageError, match="no space"):
         log.finish(read(0, {1: 100}))
     assert list(tmp_path.glob("batches/*")) == []
+
+
+def test_who_asks_again_for_a_directive_that_could_not_be_written_gets_another_try(tmp_path: Path) -> None:
+    store = HeldStore(tmp_path, fails=True)
+    log = BatchLog(store)
+    first = log.directive(0, Deciding())
+    store.let.set()
+    with pytest.raises(StorageError, match="no space"):
+        log.await_directive()
+    store.fails = False
+    with suppress(StorageError):  # the try that began at once
+        log.await_directive()
+    log.await_directive()
+    assert opened(tmp_path).logged(0) == first
 
 
 def test_all_threads_get_the_one_decision(tmp_path: Path) -> None:

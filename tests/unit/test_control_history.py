@@ -100,6 +100,18 @@ def test_a_clock_that_goes_back_changes_nothing_that_was_written():
     assert [value for value in ring.read(10)["x"].tolist() if not np.isnan(value)] == [1.0]
 
 
+def test_a_clock_that_was_put_right_begins_anew_from_then_on():
+    """A machine that starts a day ahead would show that day's figures as those of now, for a day."""
+    ring, long_ago = Ring(("x",)), 10_000
+    ring.put(long_ago - 5, {"x": 1.0})
+    ring.put(long_ago + 17_280, {"x": 2.0})
+    ring.put(long_ago, {"x": 3.0})
+    assert ring.newest(long_ago) == {"x": 3.0}
+    assert [value for value in ring.read(long_ago)["x"].tolist() if not np.isnan(value)] == [3.0]
+    ring.put(long_ago + 1, {})
+    assert ring.newest(long_ago + 1) == {"x": 3.0}
+
+
 def test_now_is_the_last_minute():
     history = History()
     history.note(noted(T0, QueryTally("q", matches=1, latencies=latencies(b0=1))), standing)

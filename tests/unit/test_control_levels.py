@@ -114,6 +114,7 @@ def test_what_events_were_held_against_is_what_engines_counted_or_else_what_is_l
     """More were ended than there were before: within the batch, so what was there before says nothing."""
     totals = after(1000, ended_matches=5000, held_matches=counted)
     seen = observation_of(done(totals), [plan("pm-random")], Streams(lambda _: "s", lambda _: "s"), lambda _: 0)
+    assert seen.of_catalog
     assert seen.queries["q"].matches == known
 
 

@@ -31,6 +31,42 @@ def cost() -> QueryCost:
     return known
 
 
+def of_events(candidates: int, work_ms: float, *, warm: bool = True) -> tuple[QueryObservation, int, None]:
+    return QueryObservation(candidates, 0, work_ms), candidates, None
+
+
+def test_a_quiet_night_of_batches_that_take_next_to_nothing_says_nothing_of_the_next_burst() -> None:
+    known = QueryCost()
+    for _ in range(20):
+        known.learn(*of_events(5_000, FEED_MS + 200.0), warm=True)
+    each, lumpy = known.whole_ms, known.lumpy
+    assert each == pytest.approx(0.04, rel=0.01)
+    for _ in range(300):
+        known.learn(*of_events(10, 0.6), warm=True)
+    for _ in range(5):
+        known.learn(*of_events(10, 0.6), warm=False)  # after a reload
+    assert known.whole_ms == pytest.approx(each)
+    known.learn(*of_events(5_000, FEED_MS + 200.0), warm=True)
+    assert known.lumpy <= lumpy + 0.01, "it was foretold"
+
+
+def test_a_large_batch_that_takes_next_to_nothing_is_believed() -> None:
+    known = QueryCost()
+    for count, work_ms in ((5_000, 201.0), (50_000, 0.9)):
+        for _ in range(20):
+            known.learn(*of_events(count, work_ms), warm=True)
+    assert known.whole_ms < 0.001
+
+
+def test_one_batch_that_was_foretold_wildly_wrong_is_no_scatter_for_minutes() -> None:
+    known = QueryCost()
+    for _ in range(20):
+        known.learn(*of_events(5_000, 2.0), warm=True)
+    for _ in range(60):
+        known.learn(*of_events(5_000, 5_000.0), warm=True)
+    assert known.lumpy < 0.7
+
+
 def at(cost: QueryCost, matches: float) -> float:
     return cost.by_matches()(1 - matches / REFERENCE)
 

@@ -368,6 +368,27 @@ def test_a_clock_that_steps_back_stops_no_decisions() -> None:
     assert watchdog.forecast is not before
 
 
+def test_a_clock_that_steps_back_sheds_nothing_where_time_goes_on_by_another_one() -> None:
+    plant, watchdog = at_capacity(costly(), 0.3), a_watchdog(ONE)
+    plant.run(watchdog, until_ms=60 * SECOND)
+    since_ms = plant.now - plant.starts[-1]
+    waiting = int(plant.arrived - plant.taken)
+    watchdog.plan(PlannedBatch(plant.batch, round(plant.now - 600 * SECOND), {STREAM: waiting}, since_ms))
+    assert watchdog.ratios == {}
+    rate = watchdog.forecast.rate_per_s if watchdog.forecast else 0.0
+    assert rate == pytest.approx(1000 * plant.rate(plant.now), rel=0.3)
+
+
+def test_a_batch_that_ran_other_queries_says_nothing_of_what_these_cost() -> None:
+    watchdog = a_watchdog(ONE, warm_up_batches=0)
+    plant = at_capacity(costly(), 0.6).run(watchdog, batches=30)
+    before = watchdog.snapshot()["costs"]
+    arrived = {STREAM: round(plant.arrived)}
+    nothing = {"q": QueryObservation(candidates=0, work_ms=0.0)}
+    watchdog.observe(BatchObservation(30, round(plant.now), 300.0, arrived, 0, {STREAM: 500}, 0, queries=nothing, of_catalog=False))
+    assert watchdog.snapshot()["costs"] == before
+
+
 def test_when_it_has_caught_up_a_complete_query_sheds_like_any_other() -> None:
     query = replace(ONE, catch_up="complete")
     plant, watchdog = in_steps(costly(), (0.3, 200), (2.0, 400)), a_watchdog(query)

@@ -68,6 +68,9 @@ def test_a_late_event_or_letter_goes_out_without_them(monkeypatch: pytest.Monkey
         def poll(self, _: float) -> Broken:
             return Broken()
 
+        def unassign(self) -> None:
+            """Nothing more is asked."""
+
         def close(self) -> None:
             """Nothing was opened."""
 

@@ -258,14 +258,14 @@ def test_steps_of_partial_matches_are_those_of_a_naive_table() -> None:
 
 
 def test_partial_matches_that_contiguity_ends_die_and_those_out_of_window_do_not() -> None:
-    plan, batch = plan_of("strategy: strict-contiguity\nwithin: 2 s\n"), stream(2000)
+    plan, batch = plan_of("strategy: strict-contiguity\nwithin: 4 s\n"), stream(3000)
     observed = MatchOperator(plan, batch).observations()
     types = [batch.type.dictionary.entries()[code].decode() for code in batch.type.values]
     naive: Counter[tuple[int, int]] = Counter()
     live: list[tuple[int, int]] = []  # state, time of the first event
     for name, value, time in zip(types, batch.columns["v"].values.tolist(), batch.time.tolist(), strict=True):
         fits = [value <= 5 and name == "ABC"[state + 1] for state, _ in live]
-        within = [time - begun < 2000 for _, begun in live]
+        within = [time - begun < 4000 for _, begun in live]
         naive.update((state, state + 1 if fit else -1) for (state, _), fit, inside in zip(live, fits, within, strict=True) if inside)
         live = [(state + 1, begun) for (state, begun), fit, inside in zip(live, fits, within, strict=True) if fit and inside and state == 0]
         live += [(0, time)] if name == "A" and value <= 5 else []

@@ -158,6 +158,7 @@ def test_a_snapshot_is_not_taken_off_twice_from_a_bucket_that_was_rebuilt_on_it(
     run(world, home, 4, 6)
     home.tend(3)
     assert [held.entries for held in home.held.values()] == [2, 2]
+    assert all(held.known[0] != held.known[1] for held in home.held.values()), "two neighbours must have no file in common"
 
 
 def test_a_torn_newest_snapshot_is_passed_over(world, expected, homes):

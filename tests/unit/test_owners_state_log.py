@@ -189,3 +189,25 @@ def test_a_torn_entry_is_named(log, tmp_path, cut):
 def test_a_missing_entry_names_itself(log):
     with pytest.raises(MissingError, match="log-000000000007-1"):
         log.entry(7, 1)
+
+
+def test_what_is_remembered_of_files_goes_with_the_snapshots(log):
+    for batch in range(0, 100, 10):
+        snapshot(log, batch, 1)
+        log.append(batch, 1, [b"entry"])
+        log.prune(batch, 20)
+    assert len(log._files) <= len(generations(log)) + 1 <= 5, "those that went with the last call, at most"
+
+
+def test_a_snapshot_that_could_not_be_read_is_none_to_fall_back_on(log):
+    for batch in range(40):
+        log.append(batch, 1, [b"entry"])
+    for batch in (9, 19, 29):
+        snapshot(log, batch, 1)
+    log.pass_over(Generation(19, 1))
+    log.prune(39, 5)
+    assert generations(log) == [(9, 1), (19, 1), (29, 1)], "two whole ones"
+    assert min(log.listing().entries) == 9, "and the log since the first of them"
+    snapshot(log, 39, 1)
+    log.prune(49, 5)
+    assert generations(log) == [(29, 1), (39, 1)]

@@ -36,6 +36,21 @@ def test_an_attempt_failed_for_what_is_outside_only_if_every_owner_says_so(kinds
 
 
 @pytest.mark.parametrize(
+    ("kinds", "of_storage"),
+    [
+        (["StorageError"], True),
+        (["StorageAwayError", "TornError"], True),
+        (["MissingError", "ValueError"], False),
+        (["DependencyError"], True),
+    ],
+)
+def test_records_have_no_part_in_what_storage_does(kinds: list[str], *, of_storage: bool) -> None:
+    refused = {owner: RefusedError(kind, "cannot read state/x") for owner, kind in zip(OWNERS, kinds, strict=False)}
+    assert OwnersFailedError((), refused).of_storage is of_storage
+    assert not OwnersFailedError(OWNERS[:1], refused).of_storage
+
+
+@pytest.mark.parametrize(
     ("number", "kind"), [(errno.ESTALE, StorageAwayError), (errno.ENOSPC, StorageAwayError), (errno.EIO, StorageError)]
 )
 def test_what_the_system_says_decides_whether_a_file_or_the_storage_is_at_fault(number: int, kind: type[StorageError]) -> None:

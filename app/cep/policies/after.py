@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import Integers, signed
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers, signed
 from app.cep.matches import Constituents
 from app.cep.policies import arrays as at
 from app.cep.policies.kernels_order import keep_behind_borders, order_ties
@@ -65,6 +65,28 @@ def _order(rule: Rule, bound: Constituents, groups: Integers) -> Integers:
         blocks = np.concatenate([begins, [len(order)]]).astype(np.int64)
         order_ties(bound.starts, bound.items, bound.rows, rule.units, blocks, order)
     return order
+
+
+def note_rows(bound: Constituents, groups: Integers, cells: Integers, rows: int, borders: Integers) -> None:
+    """Finds the rows of borders at whose time a match begins: places do not order composite events of one time, rows do.
+
+    Args:
+        bound: as in `kept_by`.
+        groups: likewise.
+        cells: likewise; row 0 is nobody's.
+        rows: how many of them there are.
+        borders: in-out. A border whose event is no longer here keeps its place alone.
+    """
+    first = bound.rows[bound.starts[:-1]]
+    at_border = (borders[groups, at.SET] != 0) & (cells[first, CELL_TIME] == borders[groups, at.BORDER_TIME])
+    if not at_border.any():
+        return
+    near = np.flatnonzero(np.isin(cells[1:rows, CELL_TIME], cells[first[at_border], CELL_TIME])) + 1
+    places = cells[near][:, [CELL_TIME, CELL_SOURCE, CELL_OFFSET]].tolist()
+    row_at = {tuple(place): row for place, row in zip(places, near.tolist(), strict=True)}
+    for group in np.unique(groups[at_border]).tolist():
+        place = tuple(borders[group, at.BORDER_TIME : at.BORDER_OFFSET + 1].tolist())
+        borders[group, at.BORDER_ROW] = row_at.get(place, -1) + 1
 
 
 def numbered_groups(columns: Sequence[Integers], count: int) -> tuple[Integers, Integers]:

@@ -16,6 +16,7 @@ from app.cep.kernel import kernel
 from app.cep.policies.arrays import (
     ALREADY,
     BORDER_OFFSET,
+    BORDER_ROW,
     BORDER_SOURCE,
     BORDER_TIME,
     CHANGED,
@@ -87,10 +88,12 @@ def keep_behind_borders(order, groups, starts, items, rows, cells, borders, rule
         row = rows[first]
         if borders[group, SET]:
             before = cells[row, CELL_TIME] - borders[group, BORDER_TIME]
-            if before == 0:
+            if borders[group, BORDER_ROW]:
+                before = row + 1 - borders[group, BORDER_ROW]
+            elif before == 0:
                 before = cells[row, CELL_SOURCE] - borders[group, BORDER_SOURCE]
-            if before == 0:
-                before = cells[row, CELL_OFFSET] - borders[group, BORDER_OFFSET]
+                if before == 0:
+                    before = cells[row, CELL_OFFSET] - borders[group, BORDER_OFFSET]
             if before < 0 or (before == 0 and borders[group, ALREADY]):
                 continue
         kept[k] = True
@@ -110,4 +113,4 @@ def keep_behind_borders(order, groups, starts, items, rows, cells, borders, rule
             borders[group, BORDER_TIME], borders[group, BORDER_SOURCE] = cells[own, CELL_TIME], cells[own, CELL_SOURCE]
             borders[group, BORDER_OFFSET] = cells[own, CELL_OFFSET]
             borders[group, ALREADY] = np.int64(how != FIRST_OF and how != LAST_OF)
-            borders[group, SET], borders[group, CHANGED] = 1, 1
+            borders[group, SET], borders[group, CHANGED], borders[group, BORDER_ROW] = 1, 1, own + 1

@@ -35,7 +35,7 @@ from app.cep.runs.kernels_world import WORLD, line, table
 
 @kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS))
 def oldest_alive(world, nodes_held, windows_held, oldest, same):
-    """Per held match: first row of the oldest run (or waiting match) of its partition and window, and whether one has its own first row."""
+    """Per held match: first row of the oldest run (or waiting match) of its partition and window, and whether one has its own first row: a run (1), a waiting match (2)."""
     shape = line(world, T_SHAPE)
     keys = line(world, T_KEYS)
     nodes = table(world, T_NODES)
@@ -58,7 +58,7 @@ def oldest_alive(world, nodes_held, windows_held, oldest, same):
             node = waiting[w, W_NODE]
             if waiting[w, W_WINDOW] == window and slot_of(world, nodes[node, ROW]) == slot:
                 oldest[k] = min(oldest[k], nodes[node, FIRST_ROW])
-                same[k] |= nodes[node, FIRST_ROW] == own
+                same[k] |= 2 * np.int64(nodes[node, FIRST_ROW] == own)
 
 
 @kernel(types.int64(WORLD, INTEGERS))

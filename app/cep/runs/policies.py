@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import CELL_TIME, Integers
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers
 from app.cep.cells.texts import TextTable
-from app.cep.policies.after import Rule, kept_by, numbered_groups
+from app.cep.policies.after import Rule, kept_by, note_rows, numbered_groups
 from app.cep.policies.arrays import ALREADY, BORDER_TIME, BORDER_WIDTH, CHANGED
 from app.cep.policies.kernels_beginnings import mark_present
 from app.cep.runs import arrays as at
@@ -29,6 +29,10 @@ from app.query import plan as p
 from app.query.planning.branches import branches_of, precedes
 
 _NOTHING = np.zeros((0, 3), np.int64)
+WAITING = 2
+"""Of what `oldest_alive` tells of runs and matches with the same first event: a waiting match is among them."""
+FEW_BORDERS = 10_000
+"""Not worth a look for those that are over."""
 
 
 class Policies:
@@ -51,6 +55,9 @@ class Policies:
         self._rule = Rule.of(runs.after, own, self._units) if runs.after != "no-skip" else None
         self._held = _NOTHING
         self._borders: dict[str, list[int]] = {}
+        self._looked = FEW_BORDERS
+        # each first event has one match then, and none of another one decides which
+        self._by_first = runs.after == "skip-to-next" and not runs.longest
 
     @property
     def immediate(self) -> bool:
@@ -99,7 +106,9 @@ class Policies:
         oldest, same = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
         oldest_alive(parts.world(), nodes, windows, oldest, same)
         ready = same == 0
-        if self._runs.after != "no-skip":
+        if self._by_first:
+            ready = same < WAITING  # what a run may yet find ends later; what waits may have ended earlier
+        elif self._runs.after != "no-skip":
             ready = oldest > parts.store.nodes[nodes, at.FIRST_ROW]
         if final:
             ready[:] = True
@@ -145,13 +154,20 @@ class Policies:
         windows = parts.tables.shape[at.WINDOW_KIND] != at.NO_WINDOW
         partitions, some = numbered_groups([cells[first, cell] for _, _, cell in parts.layout.taking.key], len(found))
         keys = [json.dumps(partition_of(cells[first[k]], parts.layout, parts.texts)) for k in some.tolist()]
-        groups, some = numbered_groups([found[:, at.F_WINDOW], partitions], len(found)) if windows else (partitions, some)
+        told_apart = [*([found[:, at.F_WINDOW]] if windows else ()), *([first] if self._by_first else ())]
+        groups, some = numbered_groups([*told_apart, partitions], len(found)) if told_apart else (partitions, some)
         own = zip(partitions[some].tolist(), found[some, at.F_WINDOW].tolist(), strict=True)
-        names = [f"[{keys[partition]}, {window if windows else 'null'}]" for partition, window in own]
+        of_all = [f"[{keys[partition]}, {window if windows else 'null'}]" for partition, window in own]
+        names = of_all
+        if self._by_first:
+            places = cells[first[some]][:, [CELL_TIME, CELL_SOURCE, CELL_OFFSET]].tolist()
+            names = [f"{name[:-1]}, {time}, {source}, {offset}]" for name, (time, source, offset) in zip(of_all, places, strict=True)]
         borders = np.zeros((len(names), BORDER_WIDTH), np.int64)
         for group, name in enumerate(names):
-            if name in self._borders:
-                borders[group, : ALREADY + 1] = (1, *self._borders[name])
+            border = self._borders.get(name, self._borders.get(of_all[group]))  # earlier versions had one of all first events
+            if border is not None:
+                borders[group, : ALREADY + 1] = (1, *border)
+        note_rows(bound, groups, cells, int(parts.store.state[at.ROWS]), borders)
         kept = kept_by(rule, bound, groups, cells, borders)
         for group in np.flatnonzero(borders[:, CHANGED]).tolist():
             self._borders[names[group]] = borders[group, BORDER_TIME : ALREADY + 1].tolist()
@@ -160,11 +176,12 @@ class Policies:
 
     def _forget_borders(self, parts: RunParts) -> None:
         """Borders before every event that is alive have no effect any more."""
-        if len(self._borders) < 10_000:
+        if len(self._borders) < self._looked:
             return
         state = parts.store.state
         first = parts.store.cells[1 : state[at.ROWS], CELL_TIME].min(initial=int(state[at.LAST_TIME]))
         self._borders = {key: border for key, border in self._borders.items() if border[0] >= first}
+        self._looked = max(FEW_BORDERS, 2 * len(self._borders))
 
     def saved(self) -> Mapping[str, NDArray[Any]]:
         """Arrays from which `load` makes the same."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,8 @@ from rich.table import Table
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import SettingsFile
-from app.config.settings import load_settings
+from app.config.addresses import BucketAddress, parse_address
+from app.config.settings import S3, Settings, load_settings
 from app.errors import CepError, ConfigurationError, Finding
 from app.owners.forking import fork as fork_checkpoint
 from app.owners.inventory import BucketInventory, Inventory, faults, inventory
@@ -24,6 +26,7 @@ from app.pipeline.moving import numbers_after_moves
 from app.pipeline.moving import rescale as move_state
 from app.pipeline.numbers import load_numbers
 from app.storage.open import open_store
+from app.storage.store import Store
 
 checkpoint = typer.Typer(
     name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True, **PLAIN
@@ -51,10 +54,7 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text) -> Non
 def verify(settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Read all of the checkpoint; exit 1 and say what is damaged or missing, 78 where there is none."""
     loaded = load_settings(settings, os.environ)
-    store = open_store(loaded.checkpoint.uri)
-    if not store.names():
-        hint = "is the volume mounted, is checkpoint.path right? an application that has never run has none"
-        raise ConfigurationError([Finding(f"there is no checkpoint in {loaded.checkpoint.uri}", hint=hint)])
+    store = _there(loaded)
     wrong = []
     with sole_driver(loaded):
         state = load_numbers(loaded.checkpoint.uri).home.folder
@@ -81,14 +81,41 @@ def fork(
     settings: SettingsFile = None,
     output: OutputOption = Output.text,
 ) -> None:
-    """Copy the checkpoint, for an experiment: the copy goes on from where this one is."""
+    """Copy the checkpoint, for an experiment or as a way back: the copy goes on from where this one is. Exit 78 where there is none.
+
+    A bucket is looked for where checkpoint.s3 says the checkpoint's own is, unless the URI has an endpoint_override and a region behind a question mark.
+    """
     loaded = load_settings(settings, os.environ)
+    store, target = _there(loaded), _target(to, loaded.checkpoint.s3)
     with sole_driver(loaded):
-        files, size = fork_checkpoint(open_store(loaded.checkpoint.uri), open_store(to))
+        files, size = fork_checkpoint(store, target)
     if output is Output.json:
         write_json({"copied_to": to, "files": files, "bytes": size})
         return
-    print(f"{files} files, {size:,} bytes copied to {to}; give the copy's application another name, topics.prefix and http.port")
+    print(f"{files} files, {size:,} bytes copied to {to}; for an experiment give its application another name, topics.prefix and http.port")
+
+
+def _there(settings: Settings) -> Store:
+    """The checkpoint.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    store = open_store(settings.checkpoint.uri)
+    if not store.names():
+        hint = "is the volume mounted, is checkpoint.path right? an application that has never run has none"
+        raise ConfigurationError([Finding(f"there is no checkpoint in {settings.checkpoint.uri}", hint=hint)])
+    return store
+
+
+def _target(uri: str, s3: S3) -> Store:
+    try:
+        address = parse_address(uri)
+    except ValueError as error:
+        raise ConfigurationError([Finding(str(error))]) from error
+    if isinstance(address, BucketAddress):
+        uri = replace(address, endpoint=address.endpoint or s3.endpoint, region=address.region or s3.region).uri
+    return open_store(uri)
 
 
 @checkpoint.command("skip")

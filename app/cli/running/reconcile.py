@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app import __version__
+from app.bucket.hold import NEVER
 from app.cli.inputs.moments import duration_ms, time_ms
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
@@ -25,6 +26,7 @@ from app.observe.logs import configure_logging
 from app.pipeline.reconcile.aims import Request
 from app.pipeline.reconcile.audit import audit_value
 from app.pipeline.reconcile.failure import NothingToDoError, moment
+from app.pipeline.reconcile.going_on import go_on as continued
 from app.pipeline.reconcile.outcome import Outcome, Row
 from app.pipeline.reconcile.reconcile import Telling
 from app.pipeline.reconcile.reconcile import reconcile as compare
@@ -43,6 +45,13 @@ def reconcile(
         str, typer.Option(help="How far event times may be ahead of Kafka's timestamps; the streams' max_ahead where that is less.")
     ] = "1 m",
     *,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on",
+            help="For a job that runs again and again: begin where the last one ended, if that is earlier than --from (then at most four times as long), and remember where this one ends.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Publish nothing; tell counts, true recall and precision.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As --output json, on many lines.")] = False,
     output: OutputOption = Output.text,
@@ -64,10 +73,11 @@ def reconcile(
         screen = _Screen()
         cleanup.callback(screen.end)
         try:
-            outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
+            compared = continued if go_on else compare
+            outcome = compared(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
         except NothingToDoError as error:
             print(error, file=sys.stderr)
-            outcome = Outcome(request.shed, (), {}, 0, {}, round(time.time() * 1000))
+            outcome = Outcome(request.shed, (), {}, 0, {}, round(time.time() * 1000), NEVER)
     if json:
         sys.stdout.buffer.write(orjson.dumps(as_json(outcome, dry=dry_run), option=orjson.OPT_INDENT_2) + b"\n")
     elif output is Output.json:

@@ -64,6 +64,7 @@ class Inflow:
     Attributes:
         sources: the topics that are read now. It is exchanged, never changed: any thread may look at it.
         newest_broker_ms: per topic partition, the Kafka timestamp of the newest record ever read.
+        lateness: by stream, the lateness that its settings allow, ms.
     """
 
     def __init__(self, settings: Settings, now_ms: int) -> None:
@@ -72,14 +73,16 @@ class Inflow:
         self.newest_broker_ms: dict[TopicPartition, int] = {}
         self._speakers: Speakers = lambda _: None
         self._ranges: RangesOf = lambda _: None
+        self.lateness = {name: stream.allowed_lateness for name, stream in settings.streams.items()}
         self._idle = IdleSources(
             {name: stream.idle_after for name, stream in settings.streams.items()},
-            {name: stream.allowed_lateness for name, stream in settings.streams.items()},
+            self.lateness,
         )
         self._begun = False
         self._mute: set[int] = set()  # who sent records and no event when it was heard of last
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = now_ms
+        self._planned_ms: int | None = None
 
     def read(self, topics: Sequence[str], speakers: Speakers | None, ranges: RangesOf | None) -> None:
         """Other topics are read from now on.
@@ -128,7 +131,10 @@ class Inflow:
             at_ms: the time of day.
         """
         self._listen(batch, now_ms)
-        planned = PlannedBatch(batch, at_ms, self._records_of(batch))
+        records = self._records_of(batch)
+        since_ms = None if self._planned_ms is None else float(now_ms - self._planned_ms)
+        self._planned_ms = now_ms
+        planned = PlannedBatch(batch, at_ms, records, since_ms)
         silence = self._idle.decide(greatest_times, now_ms)
         return Incoming(planned, greatest_times, self._idle.sources, silence, self.sources.topics_by_stream(), self._idle.snapshot())
 

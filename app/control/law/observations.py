@@ -45,7 +45,9 @@ class Streams:
     of_topic: Callable[[str], str | None]
 
 
-def observation_of(done: Done, plans: Iterable[Plan], streams: Streams, reference: Callable[[str], int]) -> BatchObservation:
+def observation_of(
+    done: Done, plans: Iterable[Plan], streams: Streams, reference: Callable[[str], int], deployment: str | None = None
+) -> BatchObservation:
     """What the watchdog learns from.
 
     Args:
@@ -53,6 +55,7 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams, referenc
         plans: of the running queries.
         streams: which topics and sources are which.
         reference: by query, partial matches that it would have without shedding, as far as known.
+        deployment: that runs now; None: the one under which the batch ran.
     """
     progress, totals = done.progress, done.totals
     oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
@@ -84,6 +87,7 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams, referenc
             query: _query(query, done, reference(query) if query in by_matches else None, by_pairs=query in by_pairs)
             for query in sorted(names)
         },
+        of_catalog=done.directive is None or deployment in (None, done.directive.deployment),
     )
 
 

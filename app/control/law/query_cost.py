@@ -55,6 +55,8 @@ LUMPY = 1.5
 """So many times as much more as batches typically cost when they cost more is reckoned with."""
 MOST_LUMPY = 0.8
 """Of what is expected, so much more at most: where it is not known how work follows what is kept, every change of the ratio is a surprise, and no reason to keep less."""
+MOST_OFF = 2.0
+"""As a logarithm: a batch that was foretold worse than that says only that something is different now, and must not be remembered as scatter for minutes."""
 LEAST_GAIN = 0.2
 """Of what a batch counts in a query's costs: a batch of a noisy query."""
 FOLLOWED = 1.3
@@ -210,7 +212,9 @@ class QueryCost:
         spent = max(0.0, seen.work_ms - base - seen.judging_ms)
         whole = offered * self.elasticity.left(passed, self._met(seen, passed, turned))
         each_ms = spent / whole
-        if warm:
+        if spent == 0 and known_ms * whole <= FEED_MS:
+            pass  # no more than what there is whatever is in a batch: a quiet night of these says nothing of the next burst
+        elif warm:
             keep = 1 - NEWEST * self._gain(each_ms, known_ms)
             if curve is not None and min(each_ms, known_ms) > 0:
                 move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
@@ -290,7 +294,7 @@ class QueryCost:
         """How much a batch counts: little while costs only scatter, all while they go somewhere (Trigg and Leach 1967, the tracking signal)."""
         if before_ms <= 0 or each_ms <= 0:
             return 1.0
-        off = log(each_ms / before_ms)
+        off = max(-MOST_OFF, min(MOST_OFF, log(each_ms / before_ms)))
         self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
         more = max(0.0, off) ** 2
         self.foretold += 1

@@ -11,6 +11,8 @@ JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
 MOST_SURPRISE = 1.0
 """As a logarithm: what takes three times as long stood still, and says nothing about the next batch beyond that."""
+MOST_LATE_MS = 2000.0
+"""The driver is held up no longer than that: behind a longer pause the source was silent."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 
@@ -93,7 +95,7 @@ class Running:
             if newest > JUMP * self.rates.get(stream, 0.0):
                 self.rates[stream] = newest
         rate = sum(self.rates.values())
-        self.late_ms = max(0.0, since_ms - sum(planned.values()) / rate) if rate > 0 else 0.0
+        self.late_ms = min(MOST_LATE_MS, max(0.0, since_ms - sum(planned.values()) / rate)) if rate > 0 else 0.0
 
 
 def remembered(kind: type[Any], values: Mapping[str, Any]) -> Any:

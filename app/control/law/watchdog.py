@@ -128,7 +128,7 @@ class Watchdog:
         if known and period > 0 and not self._begins:
             running.learn_arrivals(seen.arrived, seen.consumed, period)
         ordinary = known and seen.remaining == 0 and not self._begins
-        waited = min(period, running.last_duration_ms) if known else 0.0
+        waited = max(0.0, min(period, running.last_duration_ms)) if known else 0.0  # clocks may step back
         explained = waited + seen.duration_ms
         if seen.oldest_broker_ms is not None:
             measured = seen.planned_at_ms + seen.duration_ms - seen.oldest_broker_ms
@@ -140,7 +140,8 @@ class Watchdog:
         running.last_arrived, running.remaining = dict(seen.arrived), float(seen.remaining)
         warm = self._seen > self._settings.warm_up_batches
         on_average = waited / 2 + seen.duration_ms if ordinary else None
-        self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
+        if seen.of_catalog:
+            self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
         running.surprise = 0.0
         if warm:
             running.learn_surprise(seen.batch, seen.duration_ms)
@@ -157,7 +158,10 @@ class Watchdog:
     def plan(self, planned: PlannedBatch) -> None:
         """Decides the ratios of a batch that is about to begin."""
         running = self._running
-        since_ms = float(max(1, planned.at_ms - running.begun_at_ms)) if running.begun_at_ms else 1.0
+        since_ms = planned.since_ms
+        if since_ms is None:
+            since_ms = planned.at_ms - running.begun_at_ms if running.begun_at_ms else 1.0
+        since_ms = max(1.0, since_ms)
         running.begun_at_ms, running.planned, running.expected_ms = planned.at_ms, planned.batch, 0.0
         if running.last_batch < 0:
             return

@@ -89,6 +89,7 @@ class BatchObservation:
         shed: events that were dropped altogether.
         oldest_broker_ms: least Kafka timestamp in the batch, when known.
         queries: by query.
+        of_catalog: whether it ran what is watched: one that was under way when queries changed says nothing of their costs.
     """
 
     batch: int
@@ -101,6 +102,7 @@ class BatchObservation:
     shed: int = 0
     oldest_broker_ms: int | None = None
     queries: Mapping[str, QueryObservation] = field(default_factory=dict)
+    of_catalog: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,12 @@ class PlannedBatch:
     """A batch that is about to begin.
 
     Attributes:
-        at_ms: the clock.
+        at_ms: the time of day.
         records: by stream, those that it will read; None where nobody knows.
+        since_ms: since the batch before was planned, by a clock that only goes on; None where this run planned none yet, or nobody knows: then the times of day say.
     """
 
     batch: int
     at_ms: int
     records: Mapping[str, int] | None = None
+    since_ms: float | None = None

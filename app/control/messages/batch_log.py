@@ -49,7 +49,7 @@ class BatchLog:
         self._frozen: dict[int, Frozen] = {}
         self._totals: dict[int, BatchTotals] = {}
         self._batches: dict[str, set[int]] = {DIRECTIVE: set(), TOTALS: set()}
-        self._freezing: Future[None] | None = None
+        self._freezing: tuple[Frozen, Future[None]] | None = None
         self._writer = ThreadPoolExecutor(1, "directives")
         for stored in store.names(FOLDER):
             if name := _NAME.search(stored.name):
@@ -71,7 +71,7 @@ class BatchLog:
                 known = decide(batch, self.greatest_times_before(batch))
                 self._frozen[batch] = known
                 self._batches[DIRECTIVE].add(batch)
-                self._freezing = self._writer.submit(self._freeze, known)
+                self._freezing = known, self._writer.submit(self._freeze, known)
             return known.directive
 
     def await_directive(self) -> None:
@@ -81,7 +81,12 @@ class BatchLog:
             StorageError: the checkpoint cannot be written.
         """
         if self._freezing is not None:
-            self._freezing.result()
+            known, written = self._freezing
+            try:
+                written.result()
+            except StorageError:  # whoever asks again gets another try
+                self._freezing = known, self._writer.submit(self._freeze, known)
+                raise
 
     def rewrite(self, known: Frozen) -> None:
         """Writes another directive in the place of a batch's. Only for who has changed what the directive speaks of: no batch may run.

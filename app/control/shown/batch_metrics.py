@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.control.law.levels import hides_events, shedder_of_matches, sheds_matches
 from app.control.messages.directives import OF_EVENTS, Directive
@@ -26,6 +26,7 @@ class FinishedBatch:
         newest_broker_ms: per topic partition, the Kafka timestamp of the newest record ever read.
         watermarks: per stream, ms; missing where no event was seen yet.
         numbers: by topic that is read, its number in event sources.
+        lateness: per stream, what its watermark is behind the greatest times by its settings, ms.
     """
 
     progress: Progress
@@ -35,6 +36,7 @@ class FinishedBatch:
     newest_broker_ms: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
     numbers: Mapping[str, int]
+    lateness: Mapping[str, int] = field(default_factory=dict)
 
     def read_of(self, topic: str, partition: int) -> SourceProgress:
         """What tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
@@ -141,7 +143,8 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)
         if sheds_matches(plan):
             metrics.set("cep_realised_drop_ratio", tally.shed / max(1, tally.candidates), query=query, shedder=OF_EVENTS)
-    watermarks = [batch.watermarks.get(stream) for stream in plan.streams]
-    known = [watermark for watermark in watermarks if watermark is not None]
-    if known and len(known) == len(watermarks):
+    else:  # nothing was shed of who sleeps
+        metrics.set("cep_realised_drop_ratio", 0.0, query=query, shedder=shedder)
+    known = [batch.watermarks[stream] + batch.lateness.get(stream, 0) for stream in plan.streams if stream in batch.watermarks]
+    if known and len(known) == len(plan.streams):
         metrics.set("cep_watermark_delay_seconds", max(0, batch.now_ms - min(known)) / 1000, query=query)

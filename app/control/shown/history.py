@@ -117,8 +117,11 @@ class Ring:
 
     def put(self, slot: int, values: Mapping[str, float | None]) -> None:
         """Writes the values of a slot; those that are missing, or None, stay NaN, and so do slots that were skipped."""
-        if slot < self._newest:
-            return  # the clock went back
+        if self._newest - LATELY <= slot < self._newest:
+            return  # the clock went back a little
+        for never in range(slot + 1, min(self._newest, slot + SLOTS) + 1):  # it was put right: what it said before never was
+            self._values[:, never % SLOTS] = np.nan
+        self._newest = min(self._newest, slot)
         for skipped in range(max(self._newest + 1, slot - SLOTS + 1), slot + 1):
             self._values[:, skipped % SLOTS] = np.nan
         self._newest = slot

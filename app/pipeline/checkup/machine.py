@@ -7,6 +7,7 @@ import platform
 import shutil
 import socket
 import tempfile
+from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,6 +27,8 @@ LEAST_BYTES, FEW_BYTES = 64 << 20, 1 << 30
 """Free room below which a disk counts as full, and as nearly full."""
 FEW_SHARE = 0.05
 PROC_LOCKS = Path("/proc/locks")
+ANSWER_S = 2.0
+"""So long an application on this machine may take to say that it lives."""
 
 
 def versions() -> list[Check]:
@@ -125,9 +128,24 @@ def port(settings: Settings) -> list[Check]:
     """Is the HTTP server's port free, where no driver of ours has it?"""
     http, control = settings.http, settings.http.control
     places = [(http.host, http.port), *([] if control.port is None else [(control.host or http.host, control.port)])]
-    if driver_of(settings.checkpoint.address):
+    if driver_of(settings.checkpoint.address) or _is_ours(http.host, http.port):
         return [ok("port", f"{' and '.join(f'{host}:{number}' for host, number in places)}: the running application's; cep status asks it")]
     return [_port(host, number) for host, number in places]
+
+
+def _is_ours(host: str, number: int) -> bool:
+    """Whether an application of ours answers there: a bucket has no lock that could be seen."""
+    if not number:
+        return False
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - what a server listens on is no address to ask
+    connection = HTTPConnection(here, number, timeout=ANSWER_S)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().read().strip().rpartition(b"\n")[2].startswith(b"livez ")
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _port(host: str, number: int) -> Check:

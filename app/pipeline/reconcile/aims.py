@@ -16,6 +16,7 @@ from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reach
 from app.query.plan import Catalog, Plan
 from app.query.sampling import sheds_for_its_bound
 
+NOBODY: Mapping[str, str] = {}
 _WANTS_ALL = "what it finds depends on all that was before; --query {name} compares it from the very beginning of the checkpoint"
 
 
@@ -46,6 +47,7 @@ class Aims:
         cut: kinds of which later composite events may yet come: the application has not come so far.
         left_out: queries of which nobody can say what they would have found, and why.
         needed: times of the events without which that cannot be said.
+        come: event time up to which the application has decided everything of all of them, ms.
     """
 
     plans: tuple[Plan, ...]
@@ -53,10 +55,16 @@ class Aims:
     cut: frozenset[Kind]
     left_out: Mapping[str, str]
     needed: Interval
+    come: int
 
 
-def aims_of(request: Request, live: Live) -> Aims:
+def aims_of(request: Request, live: Live, newcomers: Mapping[str, str] = NOBODY) -> Aims:
     """What a request comes to where the application is.
+
+    Args:
+        request: what is asked for.
+        live: where the application is.
+        newcomers: by query why it cannot be compared; see `app.pipeline.reconcile.span.newcomers`.
 
     Raises:
         ConfigurationError: a query that is asked for is not there.
@@ -65,30 +73,37 @@ def aims_of(request: Request, live: Live) -> Aims:
     """
     catalog = live.deployment.catalog
     asked = list(_asked(request, catalog))
-    refused = {plan.name: why for plan in asked for one in with_all_read([plan], catalog) if (why := refusal(one)) is not None}
+    refused = {
+        plan.name: why
+        for plan in asked
+        for one in with_all_read([plan], catalog)
+        if (why := refusal(one) or newcomers.get(one.name)) is not None
+    }
     compared: dict[Kind, Compared] = {}
-    needed, cut, early = [], set(), set()
+    needed, cut, early, come = [], set(), set(), FOREVER
     for plan in asked:
         whole = scope_of(plan, catalog, request.shed)
         known = reached(plan, catalog, live.watermarks)
         if whole == EVER and not request.queries:
             refused.setdefault(plan.name, _WANTS_ALL.format(name=plan.name))
-        if plan.name not in refused and known <= max(NEVER, whole.begin):
+        if plan.name in refused:
+            continue
+        come = min(come, known)
+        if known <= max(NEVER, whole.begin):
             refused[plan.name] = _not_there_yet(known)
             early.add(plan.name)
-        if plan.name in refused:
             continue
         scope = Interval(whole.begin, min(whole.end, known - 1))
         for kind, topic in _topics(plan, live):
             compared[kind] = Compared(plan.version, topic, scope)
-            if scope.end < whole.end and whole != EVER:
+            if scope.end < (request.shed.end if whole == EVER else whole.end):
                 cut.add(kind)
         needed.append(needed_for(plan, catalog, scope))
     if refused and (request.queries or not compared):
         told = NotThereYetError if early.issuperset(refused) else ReconcileError
         raise told("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
     plans = with_all_read([plan for plan in asked if plan.name not in refused], catalog)
-    return Aims(tuple(plans), compared, frozenset(cut), refused, hull(needed))
+    return Aims(tuple(plans), compared, frozenset(cut), refused, hull(needed), come)
 
 
 def _asked(request: Request, catalog: Catalog) -> Iterator[Plan]:

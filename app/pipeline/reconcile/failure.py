@@ -33,6 +33,18 @@ class NotThereYetError(ReconcileError):
     """The application has not come so far: what there is it may yet find itself."""
 
 
+class DeletedError(ReconcileError):
+    """Retention has deleted records that are needed.
+
+    Attributes:
+        possible_ms: event time from which on shedding can be made good, as far as that can be told.
+    """
+
+    def __init__(self, text: str, possible_ms: int | None = None) -> None:
+        super().__init__(text)
+        self.possible_ms = possible_ms
+
+
 def too_far_ahead(topic: str, ahead_ms: int) -> ReconcileError:
     """What was believed of a topic does not hold."""
     seconds = -(-ahead_ms // 1000)

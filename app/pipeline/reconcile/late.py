@@ -25,7 +25,7 @@ def late_events(  # noqa: PLR0917 - what is read, and from when on
     Of streams with `ordered_by` only the run itself can say: there an event may be late for some queries and not for others.
 
     Raises:
-        ReconcileError: retention has deleted late events that may be of these.
+        DeletedError: retention has deleted late events that may be of these.
         DependencyError: the brokers do not answer.
     """
     trusted = {number for one in live.deployment.streams if one.rules.ordered_by is not None for number in one.rules.topics}

@@ -39,6 +39,7 @@ class Outcome:
         records: offsets that were to be read.
         gone: by kind, false composite events that could not be taken back: their records are gone.
         time_ms: when it was compared.
+        come: event time up to which the application has decided everything of all that it compares, ms.
     """
 
     shed: Interval
@@ -47,3 +48,4 @@ class Outcome:
     records: int
     gone: Mapping[Kind, int]
     time_ms: int
+    come: int

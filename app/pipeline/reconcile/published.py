@@ -11,7 +11,7 @@ from pyspark.sql import functions as sql
 from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.delivery.topics import TopicAdministrator
-from app.pipeline.reconcile.failure import ReconcileError, moment
+from app.pipeline.reconcile.failure import DeletedError, moment
 from app.pipeline.reconcile.found import ID, TIME, TYPE, Compared
 from app.pipeline.reconcile.identities import Correction, Kind, Standing, type_of
 from app.pipeline.source import ranged_records
@@ -33,7 +33,7 @@ def published(
         ahead_ms: how far match times may be ahead of the records' Kafka timestamps.
 
     Raises:
-        ReconcileError: retention has deleted records that may be of the scope.
+        DeletedError: retention has deleted records that may be of the scope.
         DependencyError: the brokers do not answer.
     """
     types = {type_of(kind, one.version, how): (kind, how) for kind, one in compared.items() for how in CORRECTIONS}
@@ -75,22 +75,13 @@ def _ranges(
     topics = _begins(compared.values())
     bounds = positions.bounds(sorted(topics))
     starts = positions.at({place: topics[place[0]] - ahead_ms for place in bounds})
-    if emptied := {place[0] for place, (low, high) in bounds.items() if low == high > 0}:
-        refuse_deleted(settings, {topic: topics[topic] - ahead_ms for topic in emptied}, NOT_KNOWN)
-    ranges = {}
-    for place, (low, high) in bounds.items():
-        start = starts[place]
-        if low > 0 and start == low:
-            oldest = positions.time_at(place, low)
-            if oldest is not None and oldest > topics[place[0]] - ahead_ms:
-                raise _deleted(f"{place[0]}, partition {place[1]},", NOT_KNOWN, oldest, oldest + ahead_ms)
-        if start is not None and start < high:
-            ranges[place] = start, high
-    return ranges
+    beheaded = {place[0] for place, (low, high) in bounds.items() if low > 0 and (low == high or starts[place] == low)}
+    refuse_deleted(settings, {topic: topics[topic] - ahead_ms for topic in beheaded}, NOT_KNOWN)
+    return {place: (start, high) for place, (_, high) in bounds.items() if (start := starts[place]) is not None and start < high}
 
 
 def refuse_deleted(settings: Settings, begins: Mapping[str, int], unknown: str) -> None:
-    """Of topic partitions of which retention has left nothing, or nothing of a time, only the topic's retention says how far back that reaches.
+    """Of topic partitions of which nothing is left from before a time, only the topic's retention says whether something was there: alerts may be rare.
 
     Args:
         settings: of the application.
@@ -98,20 +89,18 @@ def refuse_deleted(settings: Settings, begins: Mapping[str, int], unknown: str) 
         unknown: what nobody knows without them.
 
     Raises:
-        ReconcileError: records from then on may be deleted.
+        DeletedError: records from then on may be deleted.
     """
     for name, topic in TopicAdministrator(settings).existing(begins).items():
-        kept_ms = int(topic.config.get("retention.ms", "0"))
+        kept_ms = int(topic.config.get("retention.ms", "-1"))
+        if kept_ms < 0 or int(topic.config.get("retention.bytes", "-1")) >= 0:
+            raise DeletedError(f"records of {name} are deleted, by hand or for their size, and may be of then: {unknown}")
         oldest = int(time.time() * 1000) - kept_ms
-        if kept_ms >= 0 and begins[name] < oldest:
-            raise _deleted(name, unknown, oldest, oldest)
-
-
-def _deleted(what: str, unknown: str, oldest_ms: int, possible_ms: int) -> ReconcileError:
-    return ReconcileError(
-        f"records of {what} from before {moment(oldest_ms)} are deleted: {unknown}\n"
-        f"hint: it is possible for composite events from {moment(possible_ms)} on"
-    )
+        if begins[name] < oldest:
+            raise DeletedError(
+                f"records of {name} from before {moment(oldest)} are deleted: {unknown}\n"
+                f"hint: it is possible for composite events from {moment(oldest)} on"
+            )
 
 
 def _begins(compared: Collection[Compared]) -> dict[str, int]:

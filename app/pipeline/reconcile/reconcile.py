@@ -19,7 +19,7 @@ from app.errors import DependencyError
 from app.owners.sole import sole_reconciliation
 from app.pipeline.limits import batch_limits
 from app.pipeline.publisher import Publisher
-from app.pipeline.reconcile.aims import Aims, Request, aims_of
+from app.pipeline.reconcile.aims import NOBODY, Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records, audit_output
 from app.pipeline.reconcile.corrections import publish_missing, retract
 from app.pipeline.reconcile.course import Terms
@@ -30,7 +30,7 @@ from app.pipeline.reconcile.late import late_events
 from app.pipeline.reconcile.live import Live, topics_of, where_it_is
 from app.pipeline.reconcile.outcome import Outcome, Row
 from app.pipeline.reconcile.published import published
-from app.pipeline.reconcile.span import Since, Span, refuse_newcomers, spans
+from app.pipeline.reconcile.span import Since, Span, newcomers, spans
 from app.pipeline.reconcile.unshed import run_unshed, scratch_settings, stored, unshed_deployment
 
 
@@ -79,21 +79,13 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         DependencyError: broker or registry do not answer, or Spark fails; where it is about records that are to be retracted, all else is published.
     """
     live = where_it_is(settings)
-    try:
-        aims = aims_of(request, live)
-    except NotThereYetError as error:
-        if waits_for_nothing(settings, live):
-            raise NothingCameError(f"{error}\nnothing waits in its topics: there is nothing to compare") from error
-        raise
-    streams = topics_of(aims.plans, live.deployment)
-    work = _Work(settings, request, live, aims, _ahead(live, streams, request), telling)
+    aims = _aims(settings, request, live)  # what cannot be compared at all is told at once
     with ExitStack() as cleanup:
         if not request.dry:
             cleanup.enter_context(sole_reconciliation(settings))
         positions = cleanup.enter_context(closing(Positions(consumer_options(settings.kafka))))
-        spare = max(0, request.shed.begin - aims.needed.begin)
-        read = spans(positions, live, streams, Since(aims.needed.begin, work.ahead, spare))
-        refuse_newcomers(positions, live, aims.plans, read)
+        work, read = _readable(positions, _Work(settings, request, live, aims, {}, telling))
+        aims = work.aims
         folder = None if request.dry else Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="cep-reconcile-found-")))
         ledgers: dict[Kind, Ledger] = {kind: Ledger() for kind in aims.compared}
         found = Found(aims.compared, ledgers, folder)
@@ -108,6 +100,30 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         differences = {kind: ledger.difference() for kind, ledger in ledgers.items()}
         outcome = _outcome(work, read, differences)
         return outcome if request.dry else _published(work, outcome, found, differences)
+
+
+def _aims(settings: Settings, request: Request, live: Live, newcomers: Mapping[str, str] = NOBODY) -> Aims:
+    try:
+        return aims_of(request, live, newcomers)
+    except NotThereYetError as error:
+        if waits_for_nothing(settings, live):
+            raise NothingCameError(f"{error}\nnothing waits in its topics: there is nothing to compare") from error
+        raise
+
+
+def _readable(positions: Positions, work: _Work) -> tuple[_Work, dict[Place, Span]]:
+    """What is read for it; queries that came or changed too late are left out, and less may be needed without them."""
+    known: dict[str, str] = {}
+    while True:
+        aims, live, request = work.aims, work.live, work.request
+        streams = topics_of(aims.plans, live.deployment)
+        ahead = _ahead(live, streams, request)
+        read = spans(positions, live, streams, Since(aims.needed.begin, ahead, max(0, request.shed.begin - aims.needed.begin)))
+        found = newcomers(positions, live, aims.plans, read)
+        if not found:
+            return replace(work, ahead=ahead), read
+        known |= found
+        work = replace(work, aims=_aims(work.settings, request, live, known))
 
 
 def waits_for_nothing(settings: Settings, live: Live) -> bool:
@@ -164,7 +180,7 @@ def _outcome(work: _Work, read: Mapping[Place, Span], differences: Mapping[Kind,
     aims = work.aims
     rows = tuple(Row(kind, one.version, one.scope, kind in aims.cut, differences[kind]) for kind, one in aims.compared.items())
     records = sum(span.end - span.start for span in read.values())
-    return Outcome(work.request.shed, rows, aims.left_out, records, {}, int(time.time() * 1000))
+    return Outcome(work.request.shed, rows, aims.left_out, records, {}, int(time.time() * 1000), aims.come)
 
 
 def _published(work: _Work, outcome: Outcome, found: Found, differences: Mapping[Kind, Difference]) -> Outcome:

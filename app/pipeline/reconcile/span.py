@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from app.bucket.hold import NEVER
+from app.bucket.hold import FOREVER, NEVER
 from app.delivery.positions import Place, Positions
-from app.pipeline.reconcile.failure import ReconcileError, moment, too_far_ahead
+from app.pipeline.reconcile.failure import DeletedError, moment, too_far_ahead
 from app.pipeline.reconcile.live import Live, topics_of
 from app.query.plan import Plan
 
@@ -47,7 +47,8 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
     """By topic partition what is to be read; those of which the application has read nothing are left out.
 
     Raises:
-        ReconcileError: retention has deleted records that are needed, or event times are further ahead of Kafka's than was said.
+        DeletedError: retention has deleted records that are needed.
+        ReconcileError: event times are further ahead of Kafka's than was said.
         DependencyError: the brokers do not answer.
     """
     bounds = positions.bounds(topics)
@@ -58,7 +59,7 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
         first, end = live.first.get(place, 0), live.ends.get(place, 0)
         wanted = first if since.time <= NEVER else found[place]
         start = min(end, max(first, end if wanted is None else wanted))
-        if low > first and start <= low and end > first:
+        if low > first and start <= low and end > first and live.greatest.get(place, FOREVER) >= since.time:
             _refuse_deleted(positions, place, low, since)
         if start < end:
             read[place] = Span(start, end)
@@ -80,30 +81,29 @@ def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) 
     oldest = positions.time_at(place, low)
     if oldest is None or since.time <= NEVER:
         hint = "only a run from the very beginning tells; leave such queries out with --query" if since.time <= NEVER else "they are gone"
-        raise ReconcileError(f"retention has deleted records of {topic}, partition {partition}, that are needed\nhint: {hint}")
-    possible = moment(oldest + since.ahead.get(topic, 0) + since.spare + 1)
-    raise ReconcileError(
+        raise DeletedError(f"retention has deleted records of {topic}, partition {partition}, that are needed\nhint: {hint}")
+    possible = oldest + since.ahead.get(topic, 0) + since.spare + 1
+    raise DeletedError(
         f"records of {topic}, partition {partition}, from before {moment(oldest)} are deleted, and events from {moment(since.time)} on are needed\n"
-        f"hint: it is possible from --from {possible} on"
+        f"hint: it is possible from --from {moment(possible)} on",
+        possible,
     )
 
 
-def refuse_newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[Place, Span]) -> None:
-    """A query that runs since some moment was never fed what came before.
-
-    Raises:
-        ReconcileError: records from before are needed.
-    """
+def newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[Place, Span]) -> dict[str, str]:
+    """By query why it cannot be compared where records are needed from before it ran as it is: it was never fed these."""
     begun = {
         plan.name: since for plan, since in zip(live.deployment.catalog.plans, live.deployment.since, strict=True) if plan.draining is None
     }
+    found: dict[str, str] = {}
     for plan in plans:
         since = begun[plan.name]
         for topic in () if since is None else topics_of([plan], live.deployment):
             times = [positions.time_at(place, span.start) for place, span in read.items() if place[0] == topic]
             oldest = min((time for time in times if time is not None), default=None)
             if since is not None and oldest is not None and oldest < since + SETTLED_MS:
-                raise ReconcileError(
-                    f'query "{plan.name}" runs as it is since {moment(since)} only, and records of {topic} from {moment(oldest)} on are needed\n'
-                    "hint: begin later, or name other queries with --query"
+                found[plan.name] = (
+                    f'"{plan.name}" runs as it is since {moment(since)} only, and records of {topic} from {moment(oldest)} on are needed; '
+                    "begin later"
                 )
+    return found

@@ -183,7 +183,7 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
     chain = Chain(items, *often, tuple(tests), fields, policy, kills, timeouts, starts, bool(ends), ends[0].for_ms if ends else None)
     if closing is None:
         return chain
-    if policy.border not in (None, Event(-1)):
+    if policy.border is not None and (policy.border != Event(-1) or not policy.itself):  # the last event is the closing one
         raise Obstacle("after: an item of a pattern with a quantifier before the last item")
     return replace(chain, fields=tuple(closed_field(field, spans) for field in fields), closing=Closing(closing.item, tuple(closings)))
 
@@ -255,6 +255,8 @@ def _kill(plan: Plan, runs: Runs, spans: Spans, item: int, before: int) -> Kill:
     conditions = [join.condition for join in plan.joins if join.negated_item == own.bound_to]
     if any(item not in known for condition in conditions for item in e.mentioned_items(condition)):
         raise Obstacle("a negation that reads an event behind it")
+    if any(own.bound_to not in e.mentioned_items(condition) for condition in conditions):
+        raise Obstacle("a negation whose predicate speaks of other events only")
     asked = replace(spans, places=known, all=before + 1)
     return Kill(item, before, tuple(test for condition in conditions for test in tests_of(condition, asked)))
 
