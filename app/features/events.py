@@ -21,8 +21,8 @@ from app.events.types import Kind
 from app.query.expressions import AttributeOf, Expression, walk
 from app.query.plan import Catalog, Item, Plan
 from shedding.candidates import JudgedEvents, Predecessors
+from shedding.events.universe import period_for
 from shedding.identity import identities
-from shedding.turns import period_for
 
 MOST_KINDS = 1 << 14
 """Combinations that are told apart; attributes beyond do not take part."""

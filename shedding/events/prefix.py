@@ -10,7 +10,7 @@ are compared with other items), it is over here as well, whether that event is k
 kept as long as there is something that it ends: without it a composite event would be told that is none. So credit for abandoned partial matches, which makes gSPICE keep what is *not* stolen, is not needed.
 
 Of what is left when nine of ten events are gone most are the events of matches, and those that are worth most cost most: to give up the least one first saves next to nothing. What must go beyond that goes by chance, whole partitions where
-there are many, which take turns: as much work as matches (`PrefixModel.gate`).
+there are many: as much work as matches (`PrefixModel.gate`).
 
 It looks at what the selection knows of an event anyway (which items it can be), and at its partition. No predicate between events is asked, so what
 it takes for useless is useless indeed; what it keeps may still be.
@@ -37,7 +37,6 @@ from shedding.kernels_worth import CLASSES, densities, groups_of, rank_events
 from shedding.observations import EventObservations, Shape
 from shedding.panes import Pane
 from shedding.threshold import UtilityShares, utility_shares
-from shedding.turns import turns
 
 CHANCE_FROM = 0.9
 """Of the events that can be some item: so many go by worth, and all that extend nothing. On the benchmark *engine* the tenth that is left costs two thirds of all."""
@@ -129,12 +128,11 @@ class PrefixModel:
             thinned: share of them that chance takes, whatever they are worth.
 
         Returns:
-            float64 (events,), in [0, 1), ties by lot, which partitions win or lose as a whole where there are many of them, and for a while (`shedding.turns`); 0 of those that chance takes; `shedding.kernels_worth.STAYS` of those
+            float64 (events,), in [0, 1), ties by lot, which partitions win or lose as a whole where there are many of them; 0 of those that chance takes; `shedding.kernels_worth.STAYS` of those
             that must stay.
         """
         ranks, known, shares = np.empty(len(events)), self.worth.known(_saved(self.shape.needs)), self.shares
-        key = turns(events) if self.by_partition and len(events.key) else events.key
-        own = (events.identity, key, events.items, events.type, attribute_rows(events, len(self.worth.missing)))
+        own = (events.identity, events.key, events.items, events.type, attribute_rows(events, len(self.worth.missing)))
         in_force = (self.manifest.seed, self.by_partition, thinned, events.staying)
         rank_events(*own, *known, shares.utility, shares.cumulative, *in_force, ranks)
         return ranks
@@ -267,14 +265,7 @@ class _Chains:
     def of(gate: PrefixGate, events: JudgedEvents) -> _Chains:
         before = events.before if len(events.before.items) == len(events.before) else Predecessors()
         past = JudgedEvents(
-            before.identity,
-            before.time,
-            before.type,
-            before.values,
-            items=before.items,
-            key=before.key,
-            period_ms=events.period_ms,
-            staying=events.staying,
+            before.identity, before.time, before.type, before.values, items=before.items, key=before.key, staying=events.staying
         )
         items, time = np.concatenate([past.items, events.items]), np.concatenate([past.time, events.time])
         key = np.concatenate([past.key, events.key]) if len(events.key) else np.ones(len(items), np.uint64)

@@ -1,10 +1,11 @@
 """Universe sampling: partitions are kept whole or not at all, for a while.
 
 A match of n events of one partition needs all of them. Who drops every event with the same chance p leaves (1 - p)**n of the matches; who drops whole partitions leaves 1 - p of them, and as
-everything that could forbid a match goes or stays with it, what is left is true. Partitions take turns (`shedding.turns`).
+everything that could forbid a match goes or stays with it, what is left is true. A partition is out for a *period* that is long against the window, so that few matches
+reach over its end, and then another one is; the ends of periods are spread over partitions.
 
 Source: the universe sampler of Quickr (Kandula et al., SIGMOD 2016, section 4.1), which samples the key of a join instead of rows, so that joins of samples are samples of joins. Periods are
-ours.
+ours: a query over a stream never ends, and no partition should be blind for ever.
 """
 
 from __future__ import annotations
@@ -16,10 +17,21 @@ import numpy as np
 
 from shedding import kernels
 from shedding.candidates import JudgedEvents, Mask
+from shedding.identity import identities
 from shedding.interface import Arrays, Json, Level, Manifest, Training
-from shedding.turns import turns
 
 _RANGE = 1 << 53
+WINDOWS = 8
+"""In a period, at least; twice as many at most."""
+
+
+def period_for(window_ms: int) -> int:
+    """How long a partition is in or out, ms: a power of two, so that queries whose windows are much alike drop the same events.
+
+    >>> period_for(12_000)
+    131072
+    """
+    return 1 << (WINDOWS * window_ms - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +49,20 @@ class UniverseGate:
 
     def keep(self, candidates: JudgedEvents) -> Mask:
         """Keeps whole partitions, and what belongs to all of them; single events where none are known."""
-        chosen = turns(candidates) if len(candidates.key) else candidates.identity
+        chosen = candidates.identity
+        if len(candidates.key):
+            chosen = identities(candidates.key.view(np.int64), _periods(candidates))
         kept = np.empty(len(candidates), dtype=np.bool_)
         kernels.at_least(chosen, np.uint64(self.seed), np.uint64(round(self.drop_ratio * _RANGE)), kept)
         return kept | (candidates.key == 0) if len(candidates.key) else kept
+
+
+def _periods(events: JudgedEvents) -> Any:
+    """int64 (events,): the number of the period that each lies in."""
+    if not events.period_ms:
+        return np.zeros(len(events), dtype=np.int64)
+    ahead = (events.key % np.uint64(events.period_ms)).astype(np.int64)
+    return (events.time + ahead) // events.period_ms
 
 
 @dataclass(frozen=True, slots=True)

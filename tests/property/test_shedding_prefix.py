@@ -15,9 +15,8 @@ from shedding.chain_memory import ChainMemory
 from shedding.events.prefix import PrefixModel
 from shedding.identity import identities
 from shedding.interface import Training
-from shedding.observations import EventObservations, Shape
+from shedding.observations import Shape
 from shedding.registry import method
-from shedding.turns import period_for
 from tests.conformance.shedding_cases import event_observations, event_parts, some_events
 from tests.naive.shedding_prefix import Arrival, kept_events
 
@@ -108,54 +107,19 @@ def rank_of(model: PrefixModel, events: JudgedEvents, k: int, lot: float) -> flo
 
 
 @settings(max_examples=20)
-@given(
-    seed=st.integers(0, 2**31),
-    thinned=st.sampled_from([0.0, 0.3]),
-    staying=st.sampled_from([0, 0b10]),
-    by_partition=st.booleans(),
-    period_ms=st.sampled_from([0, 8192]),
-)
-def test_events_rank_as_defined(*, seed: int, thinned: float, staying: int, by_partition: bool, period_ms: int) -> None:
+@given(seed=st.integers(0, 2**31), thinned=st.sampled_from([0.0, 0.3]), staying=st.sampled_from([0, 0b10]), by_partition=st.booleans())
+def test_events_rank_as_defined(*, seed: int, thinned: float, staying: int, by_partition: bool) -> None:
     model = method("prefix", leaf_events=10).train(event_observations(seed % 7), Training(seed=seed))
     assert isinstance(model, PrefixModel)
     model, events = replace(model, by_partition=by_partition), event_parts(some_events(seed))[2]
     chance = np.random.default_rng(seed)
     several = chance.choice(np.array([0, 1, 2, 4, 3, 6, 7], np.uint64), len(events))
-    events = replace(events, items=several, staying=staying, key=events.key if seed % 3 else np.zeros(0, np.uint64), period_ms=period_ms)
+    events = replace(events, items=several, staying=staying, key=events.key if seed % 3 else np.zeros(0, np.uint64))
     first, second = lots(events.identity, seed), lots(events.identity, seed + 1)
     if by_partition and len(events.key):
-        turn = events.key
-        if period_ms:  # partitions change when they do, and not all at once
-            number = [(int(time) + int(key) % period_ms) // period_ms for time, key in zip(events.time, events.key, strict=True)]
-            turn = identities(events.key.view(np.int64), np.array(number))
-        first, second = ((np.floor(16 * lots(turn, at)) + own) / 16 for at, own in ((seed, first), (seed + 1, second)))
+        first, second = ((np.floor(16 * lots(events.key, at)) + own) / 16 for at, own in ((seed, first), (seed + 1, second)))
     expected = [rank_of(model, events, k, first[k]) for k in range(len(events))]
     expected = np.where(second < thinned, 0.0, np.minimum(expected, 1 - 2.0**-40))
     expected = np.where(several & np.uint64(staying), 4.0, expected)
     np.testing.assert_array_equal(model.ranks(events, thinned), expected)
     assert len(set(model.worth.per_saved(events, np.ones(4)).tolist())) > 3
-
-
-def test_while_an_overload_lasts_partitions_take_turns() -> None:
-    """Events of equal worth go partition by partition: with the hash of the key alone the same ones would lose everything for ever."""
-    partitions, each, window = 200, 640, 5000
-    key = np.tile(identities(np.arange(partitions), np.zeros(partitions, np.int64)), each)
-    items = np.repeat(np.tile(np.array([1, 2], np.uint64), each // 2), partitions)
-    time = np.repeat(np.arange(each, dtype=np.int64) * 1000, partitions)
-    places = identities(np.zeros(len(key), np.int64), np.arange(len(key)))
-    events = JudgedEvents(places, time, np.zeros(len(key), np.int32), np.zeros((0, len(key))), items=items, key=key)
-
-    def found(period_ms: int) -> np.ndarray:
-        """Share of its pairs that each partition keeps where half of the events go."""
-        own = replace(events, period_ms=period_ms)
-        model = method("prefix").train(EventObservations(own, np.ones(len(key)), shape=Shape((-1, 0), 0, window)), Training(seed=4))
-        assert isinstance(model, PrefixModel)
-        assert model.by_partition
-        kept = model.gate(0.5).keep(own)
-        assert abs(kept.mean() - 0.5) < 0.01
-        return kept.reshape(each // 2, 2, partitions).all(axis=1).mean(axis=0)
-
-    for_ever, in_turns = found(0), found(period_for(window))
-    assert (for_ever == 0).mean() > 0.3, "which is what turns are for"
-    assert (in_turns == 0).mean() < 0.01, "ten periods"
-    assert in_turns.mean() > 0.9 * for_ever.mean(), "few pairs reach over the end of a period"

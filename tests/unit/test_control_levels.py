@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.control.law.levels import Levels
@@ -107,6 +109,13 @@ def test_a_batch_without_events_does_not_forget_when_it_shed_last():
         levels.see({}, during(210, 1_000 + 1_000 * second, 100), {"q": query})
         levels.see({}, after(210), {"q": query})
     assert levels.reference("q") == 1000
+
+
+@pytest.mark.parametrize(("running", "ours"), [(None, True), ("a", True), ("b", False)])
+def test_a_batch_under_way_at_a_reload_is_told_apart(running: str | None, *, ours: bool) -> None:
+    """Under the old catalog a new query had no candidates, which says nothing of what it will have."""
+    before = replace(done(after(1000)), directive=Directive(3, deployment="a"))
+    assert observation_of(before, [], Streams(lambda _: "s", lambda _: "s"), lambda _: 0, running).of_catalog is ours
 
 
 @pytest.mark.parametrize(("counted", "known"), [(700, 700), (0, 1000)])

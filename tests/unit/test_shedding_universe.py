@@ -22,8 +22,8 @@ from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
 from shedding.candidates import JudgedEvents
+from shedding.events.universe import WINDOWS, period_for
 from shedding.registry import unlearned
-from shedding.turns import WINDOWS, period_for
 from tests.naive.composites import composite_events
 
 SHOPLIFTING = """
