@@ -89,7 +89,7 @@ def _columns(batch: pa.RecordBatch) -> dict[str, Column | None] | None:
         if pa.types.is_null(array.type) or (array.null_count == len(array) and len(array)):
             found[name] = None
             continue
-        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_map(array.type):
+        if any(is_type(array.type) for is_type in LEFT_OUT):
             continue
         column = _column(array)
         if column is None:
@@ -172,6 +172,8 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(own) or pa.types.is_large_string(own) or _is_bytes(own)
 
 
+LEFT_OUT = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map, pa.types.is_time, pa.types.is_duration)
+"""Types of columns that are no attributes."""
 MAKERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, NDArray[np.uint8] | None], Column | None]], ...] = (
     (pa.types.is_integer, _whole),
     (pa.types.is_floating, _real),

@@ -113,6 +113,34 @@ def _parsed(schema: str | Node, references: Iterable[str | Node], parse: Callabl
     return AvroSchema(root, names)
 
 
+def self_contained(schema: AvroSchema) -> str:
+    """The schema as JSON text that refers to nothing outside: each named type is written out where it is first named.
+
+    >>> address = {"type": "record", "name": "a.Address", "fields": [{"name": "city", "type": "string"}]}
+    >>> order = {"type": "record", "name": "a.Order", "fields": [{"name": n, "type": "a.Address"} for n in ("from", "to")]}
+    >>> parse_schema(self_contained(parse_schema(order, [address]))).records()[0]["fields"][1]["type"]
+    'a.Address'
+    """
+    written: set[str] = set()
+
+    def whole(node: Node) -> Node:
+        if isinstance(node, list):
+            return [whole(branch) for branch in node]
+        if isinstance(node, str):
+            return node if node in PRIMITIVES or node in written else whole(schema.names[node])
+        if "name" in node:
+            written.add(node["name"])
+        plain = {key: value for key, value in node.items() if not key.startswith("__")}
+        for inside in ("items", "values"):
+            if inside in plain:
+                plain[inside] = whole(plain[inside])
+        if "fields" in plain:
+            plain["fields"] = [{**entry, "type": whole(entry["type"])} for entry in plain["fields"]]
+        return plain
+
+    return json.dumps(whole(schema.root))
+
+
 def _loaded(schema: str | Node) -> Node:
     if not isinstance(schema, str) or schema in PRIMITIVES:
         return schema

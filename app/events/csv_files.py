@@ -24,8 +24,8 @@ from app.events.rows import KINDS, NUMBERS
 from app.events.tabular import RereadError, tabular_piece
 from app.events.types import Kind
 
-NO_NUMBER = r"^(-?0\d|[^\d.-]|.*[_\s])"
-"""What Python would take for a number, but is an identifier or a word: ``007``, ``+49``, ``1_000``, ``nan``, ``infinity``."""
+NO_NUMBER = r"^(-?0[\dxX]|[^\d.-]|.*[_\s])"
+"""What Python would take for a number, but is an identifier or a word: ``007``, ``0x1F``, ``+49``, ``1_000``, ``nan``, ``infinity``."""
 BOOLEANS: Mapping[str, bool] = {"true": True, "True": True, "false": False, "False": False}
 _no_number = re.compile(NO_NUMBER)
 

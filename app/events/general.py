@@ -35,7 +35,7 @@ from app.events.failures import Failure
 from app.events.interning import Interner
 from app.events.kernels import Cells, Records
 from app.events.program import TYPE_COLUMN, Layout, record_type_of
-from app.events.promotions import is_same
+from app.events.promotions import is_itself, is_same
 from app.events.rows import converted, element
 from app.events.types import Kind
 
@@ -238,7 +238,8 @@ def _written_at(writer: AvroSchema, node: Node, record: RecordType, path: Sequen
     for step in path:
         node, reader = without_null(writer, node)[0], without_null(record.schema, reader)[0]
         if isinstance(node, list):
-            node = next((branch for branch in node if is_same(branch, reader)), node)
+            same = (branch for fits in (is_itself, is_same) for branch in map(writer.resolved, node) if fits(branch, reader))
+            node = next(same, node)
         if type_name(node) != type_name(reader):
             return None
         below, known = _below(node, _written_name(node, reader, step) if type_name(node) == "record" else step), _below(reader, step)

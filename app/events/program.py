@@ -29,7 +29,7 @@ from app.events.avro import (
 from app.events.batch import ABSENT, NULL
 from app.events.failures import Failure
 from app.events.kernels import Op
-from app.events.promotions import is_default_of, is_promotable, is_same, least_size, same_name, spoken
+from app.events.promotions import is_default_of, is_itself, is_promotable, is_same, least_size, same_name, spoken
 from app.events.types import Attribute, Kind
 
 TIME_COLUMN, TYPE_COLUMN = 0, 1
@@ -247,7 +247,7 @@ class _Compiler:
         assert self.reader is not None  # noqa: S101
         reader = self.reader.resolved(reader)
         choices = [self.reader.resolved(branch) for branch in reader] if isinstance(reader, list) else [reader]
-        for fits in (is_same, is_promotable):
+        for fits in (is_itself, is_same, is_promotable):
             for choice in choices:
                 if fits(writer, choice):
                     return choice

@@ -40,6 +40,11 @@ def is_same(writer: Node, reader: Node) -> bool:
     return same_name(writer, reader) and (name != "fixed" or writer["size"] == reader["size"])
 
 
+def is_itself(writer: Node, reader: Node) -> bool:
+    """Whether both are the same type by its full name, which counts before short names: a union may hold two of one short name."""
+    return is_same(writer, reader) and (type_name(writer) not in NAMED or writer["name"] == reader["name"])  # type: ignore[call-overload,index]
+
+
 def is_promotable(writer: Node, reader: Node) -> bool:
     """Whether values of the writer's type are values of the reader's, too."""
     return type_name(reader) in PROMOTIONS.get(type_name(writer), ())

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, Schema
 from app.config.secret_files import Mark, files_in, mark_of, reference, resolved, secret_file
 from app.config.settings import SchemaRegistry
 from app.errors import AccessRefusedError, DependencyError
-from app.events.avro import AvroSchema, SchemaError, parse_schema, parse_writer_schema
+from app.events.avro import AvroSchema, SchemaError, parse_schema, parse_writer_schema, self_contained
 
 Answer = TypeVar("Answer")
 
@@ -156,7 +156,9 @@ class Registry:
         found = self._asked(lambda client: client.get_latest_version(subject))
         if found is None:
             return None
-        return Registered(found.schema_id, found.version, found.schema.schema_str, self._parsed(found.schema, parse_schema), found.guid)
+        parsed = self._parsed(found.schema, parse_schema)
+        text = self_contained(parsed) if found.schema.references else found.schema.schema_str
+        return Registered(found.schema_id, found.version, text, parsed, found.guid)
 
     def register(self, subject: str, text: str) -> int:
         """Registers a schema (again, if it is known: nothing happens) and returns its id.
@@ -230,7 +232,7 @@ class Registry:
 
 
 def _version(client: SchemaRegistryClient, subject: str, version: int) -> Any:
-    return client.get_version(subject, version)
+    return client.get_version(subject, version, deleted=True)  # schemas that refer to it live on
 
 
 class FixedSchemas:

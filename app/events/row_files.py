@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 import fastavro
 import orjson
 
-from app.events.rows import BadValueError, Row, flattened, time_in_ms
+from app.events.rows import INT64, BadValueError, Row, flattened, time_in_ms
 from app.events.types import Kind
 
 CHUNK = 100_000
@@ -66,7 +66,7 @@ def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: 
     """An event of a dictionary; takes the built-in entries out of it."""
     try:
         time = values.pop(file_format.time_attribute, None)
-        if type(time) is not int or file_format.time_unit != "ms":
+        if type(time) is not int or file_format.time_unit != "ms" or time not in INT64:
             if time is None:
                 return line, f'no "{file_format.time_attribute}"'
             time = time_in_ms(time, file_format.time_unit)

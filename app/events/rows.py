@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -88,7 +89,7 @@ def element(value: object, steps: Sequence[str | int]) -> object:
 
 
 def flattened(values: Mapping[str, Any], elements: Iterable[str] = ()) -> dict[str, Any]:
-    """Nested objects by dotted names; arrays only by the elements asked for.
+    """Nested objects by dotted names; arrays only by the elements asked for, times of day and spans of time not at all.
 
     >>> flattened({"a": {"b": 1}, "tags": [7, 8]}, ["tags[1]"])
     {'a.b': 1, 'tags[1]': 8}
@@ -106,10 +107,12 @@ def _flatten(values: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> No
     for key, value in values.items():
         if isinstance(value, Mapping):
             _flatten(value, f"{prefix}{key}.", into)
-        elif not isinstance(value, (list, tuple)):
+        elif not isinstance(value, NO_ATTRIBUTE):
             into[f"{prefix}{key}"] = value
 
 
+NO_ATTRIBUTE = (list, tuple, time_of_day, timedelta)
+"""Times of day and spans of time are kinds of other languages."""
 KINDS: Mapping[type, Kind] = {
     bool: Kind.BOOLEAN,
     int: Kind.INTEGER,

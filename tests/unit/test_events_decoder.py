@@ -324,3 +324,22 @@ def test_integers_and_floats_of_one_name_share_a_float_column():
     batch = decode(decoder, [written(one, {"time": 1, "x": 3}, prefix(1)), written(two, {"time": 1, "x": 0.5}, prefix(2))]).batch
     assert batch.columns["x"].kind is Kind.FLOAT
     assert batch.columns["x"].values.tolist() == [3.0, 0.5]
+
+
+def test_of_a_union_of_two_types_of_one_short_name_the_one_that_was_written_is_read():
+    states = [
+        {"type": "enum", "name": "door.State", "symbols": ["OPEN", "SHUT"], "default": "SHUT"},
+        {"type": "enum", "name": "alarm.State", "symbols": ["ARMED", "OFF"]},
+    ]
+    created = [
+        {"type": "record", "name": f"acme.{of}.Created", "fields": [{"name": f"{of}_id", "type": "string"}]} for of in ("order", "customer")
+    ]
+    schema = record("Event", ("state", states), ("payload", created))
+    decoder = BatchDecoder(StreamDefinition("s"), [schema], FixedSchemas({1: schema}))
+    rows = [
+        {"time": 1, "state": "OPEN", "payload": ("acme.order.Created", {"order_id": "o"})},
+        {"time": 2, "state": "ARMED", "payload": ("acme.customer.Created", {"customer_id": "c"})},
+    ]
+    decoded = decode(decoder, [written(schema, row, prefix(1)) for row in rows])
+    assert decoded.batch.time.tolist() == [1, 2], "none is a dead letter"
+    assert texts(decoded.batch.columns["state"]) == [b"OPEN", b"ARMED"]

@@ -1,8 +1,9 @@
+import json
 import pickle
 from pathlib import Path
 
 import pytest
-from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry import Schema, SchemaReference
 
 from app.errors import DependencyError
 from app.events.avro import SchemaError, parse_schema
@@ -115,3 +116,21 @@ def test_shipped_schemas_have_a_time_and_a_doc_for_everything(path):
     assert record["fields"][0]["type"] == {"type": "long", "logicalType": "timestamp-millis"}
     assert record["doc"]
     assert all(entry["doc"] for entry in record["fields"])
+
+
+def test_a_readers_schema_that_refers_to_others_stands_by_itself():
+    """It travels as its text: nobody who gets that asks for what it refers to."""
+    registry = Registry(RegistrySettings("mock://references"))
+    address = {"type": "record", "name": "acme.Address", "fields": [{"name": "city", "type": "string"}]}
+    order = {
+        "type": "record",
+        "name": "acme.Order",
+        "fields": [{"name": "to", "type": "acme.Address"}, {"name": "back", "type": ["null", "acme.Address"]}],
+    }
+    registry.register("address-value", json.dumps(address))
+    referring = Schema(json.dumps(order), "AVRO", [SchemaReference("acme.Address", "address-value", 1)])
+    registry._asked(lambda client: client.register_schema("orders-value", referring))
+    alone = parse_schema(registry.latest("orders-value").text)
+    to, back = alone.records()[0]["fields"]
+    assert alone.resolved(to["type"])["fields"][0]["name"] == "city"
+    assert [alone.resolved(branch) if branch == "acme.Address" else branch for branch in back["type"]][1]["name"] == "acme.Address"

@@ -18,7 +18,7 @@ from app.config.secret_variables import is_secret
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger, log_failure
-from app.owners.models import learns
+from app.owners.models import WITHOUT_MODEL, learns
 from app.pipeline.learning.child import BEGUN, ERROR, TOLD
 from app.pipeline.learning.rounds import Outcome, Wish
 from app.query.plan import Plan
@@ -148,9 +148,13 @@ class Learner:
         return Wish(behind=behind)
 
     def _count_failure(self) -> None:
-        """Of the query that was looked at, or of all that wait for a model where it did not come to any."""
+        """Of the query that was looked at, or of all that go by a model or wait for one where it did not come to any: who waits sheds at random."""
         catalog = self.plane.catalog
-        waiting = [] if catalog is None else [plan.name for plan in catalog.plans if sheds(plan) and learns(plan)]
+        waiting = (
+            []
+            if catalog is None
+            else [plan.name for plan in catalog.plans if sheds(plan) and (learns(plan) or plan.shedding.shedder == WITHOUT_MODEL)]
+        )
         for query in waiting if self._in_work is None else [self._in_work]:
             self.plane.metrics.add("cep_learning_total", 1, query=query, outcome="failed")
 
