@@ -30,7 +30,8 @@ def stocks(world: World) -> str:
 def letter(world: World, offset: int, reason: str = "undecodable", **more) -> tuple[Original, Failure]:
     headers = more.pop("headers", (("trace", b"t1"), ("empty", None)))
     more = {"value": b"bad", **more}
-    original = Original(more.pop("topic", stocks(world)), 1, offset, 1_700_000_000_000 + offset, b"key", headers=headers, **more)
+    at_ms = more.pop("timestamp_ms", 1_700_000_000_000 + offset)
+    original = Original(more.pop("topic", stocks(world)), 1, offset, at_ms, b"key", headers=headers, **more)
     return original, Failure(offset, reason, f"why {offset}")
 
 
@@ -156,8 +157,10 @@ def test_a_letter_too_large_for_its_topic_is_left_out_and_the_others_go(world, e
 
 def test_a_letter_whose_value_could_not_be_kept_is_read_again_where_it_was(world, embedded, shell):
     offset = world.send(stocks(world), b"still there", b"k", [("a", b"1")], partition=1)
-    world.write_letters(letter(world, offset, value=None, found=False, problem="timed out"))
-    assert shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]["sent"] == 1
+    unread = {"value": None, "found": False, "problem": "timed out"}
+    world.write_letters(letter(world, offset, **unread, timestamp_ms=-1), letter(world, offset, **unread, timestamp_ms=1_700_000_000_000))
+    told = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
+    assert told["sent"] == 1, "the other one was written for a record of another time: its topic was made again"
     first, again = in_topic(world, embedded, stocks(world))
     assert (again.key, again.value, again.headers["a"]) == (b"k", b"still there", b"1")
     assert MARK not in first.headers

@@ -44,3 +44,17 @@ def test_a_million_keys_of_which_few_are_alive_stay_within_bounded_memory(engine
     assert timeouts == (pytest.approx(EVENTS * 3 / 8, rel=0.02) if "timeout" in extra else 0)
     assert max(sizes[5:]) <= 1.5 * max(sizes[:5]), "a window of 2,000 events, whatever has gone by"
     assert max(sizes) < 60e6
+
+
+def test_events_that_begin_and_lengthen_nothing_leave_no_row() -> None:
+    """Where no partial match begins no table but that of rows fills up."""
+    stream = StreamSchema("s", tuple(EventType(name, (Attribute("k", Kind.INTEGER),)) for name in "ABC"))
+    text = "name: q\nevent: SEQ(A a, B b, C c)\nwhere: '[k]'\nwithin: 1 s\nevaluator: runs\n"
+    engine, stored, names = RunsEngine(compile_texts([("q.yaml", text)], {"s": stream}).catalog.plans[0]), [], Dictionary.of([b"B"])
+    for start in range(0, 400_000, 20_000):
+        line = np.arange(start, start + 20_000, dtype=np.int64)
+        types, none = Column(Kind.STRING, np.zeros(len(line), np.int32), None, names), np.zeros(len(line), np.int64)
+        batch = EventBatch(line, none, line, types, {"k": Column(Kind.INTEGER, line)})
+        _, tally = engine.feed(batch, np.full(len(line), 2, np.uint64), Watermarks(int(line[-1])))
+        stored.append(tally.stored)
+    assert max(stored) < 100_000, "of 400,000 events"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from app.bucket import recording
 
 QUERY = """\
 name: rise
@@ -418,3 +421,47 @@ def test_after_goes_by_the_order_of_composite_events_of_one_time(cep, after, fou
     code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
     assert code == 0, err
     assert [(o["fields"]["x"], o["fields"]["y"]) for o in objects(out) if o["query"] == "w"] == found
+
+
+def test_partial_matches_that_slept_time_out_in_all_windows_that_are_over(cep) -> None:
+    """300 windows of 120 partial matches, none of which is open when the events come that end them."""
+    write(
+        "q.yaml",
+        "name: q\nevent: SEQ(A a, B b)\nwhere: '[k]'\nwindow: {size: 10 s, open: N n}\non_timeout: emit\nreturn: {k: a.k, v: b.v}\n",
+    )
+    rows = [{"type": "N", "time": n, "w": 1} for n in range(300)]
+    rows += [{"type": "A", "time": 1000, "k": 0, "v": 0}] * 20
+    rows += [{"type": "A", "time": 2000, "k": k, "v": 0} for k in range(1, 101)]
+    rows += [{"type": "B", "time": 20000, "k": k, "v": 0} for k in range(1, 101)]
+    write("e.jsonl", events(*rows))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    told = Counter((o["fields"]["k"], o["time"]) for o in objects(out))
+    assert sum(told.values()) == 120 * 300
+    assert {time for _, time in told} == set(range(10_000, 10_300))
+    assert all(count == (20 if key == 0 else 1) for (key, _), count in told.items())
+
+
+def test_a_match_that_is_held_over_a_sweep_keeps_its_window(cep, monkeypatch) -> None:
+    write("q.yaml", "name: q\nevent: SEQ(C c, A a+)\nwhere: '[k]'\nwindow: {size: 1 s, open: N n}\nemit: longest\nreturn: {k: c.k}\n")
+    monkeypatch.setattr(recording, "SLICE", 8)
+    rows = [{"type": "X", "time": 0}, {"type": "N", "time": 0, "w": 1}]
+    rows += [{"type": "C", "time": 1, "k": 1}, {"type": "A", "time": 2, "k": 1}]
+    rows += [{"type": "X", "time": 100 * n} for n in range(1, 9)]
+    rows += [{"type": "N", "time": 5000, "w": 1}, {"type": "C", "time": 5001, "k": 1}]
+    rows += [{"type": "C", "time": 5002, "k": k} for k in range(2, 2001)]
+    write("e.jsonl", events(*rows))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    assert [(o["window"], [one["position"] for one in o["events"]]) for o in objects(out)] == [(1, [2, 3])]
+
+
+@pytest.mark.parametrize("within", ["", "within: 1 hour\n"])
+@pytest.mark.parametrize("from_ms", [-100_000, -20_000, -12_000, 0])
+def test_for_works_before_1970_as_well(cep, within, from_ms) -> None:
+    write("q.yaml", f'name: q\nevent: "SEQ(A a, B b, !(C c) FOR 10 s)"\n{within}return: {{n: b.n}}\n')
+    rows = [("A", 0, 1), ("B", 1_000, 2), ("C", 50_000, 3), ("A", 60_000, 4), ("B", 61_000, 5), ("C", 62_000, 6)]
+    write("e.jsonl", events(*({"type": name, "time": from_ms + at, "n": n} for name, at, n in rows)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    assert [(o["time"] - from_ms, o["fields"]["n"]) for o in objects(out)] == [(11_000, 2)]

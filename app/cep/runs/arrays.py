@@ -145,6 +145,8 @@ W_NODE, W_END, W_WINDOW, W_LEAST, W_STATE, W_RANK = 0, 1, 2, 3, 4, 5
 # windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
 O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
 UNKNOWN_END = -(2**63)
+NO_FOR = UNKNOWN_END + 1
+"""Before every time: the end of a ``FOR`` that is none. Earlier versions wrote -1, which is a time as well."""
 END_OF_TIME = 2**62
 """Behind every time: windows can be added to it, or taken from its negative, without leaving 64 bit."""
 

@@ -178,6 +178,7 @@ class RunsEngine:
 
     def _advance(self, chunk: Chunk) -> None:
         stop = len(chunk.table.masks)
+        self._store.sweep_rows(stop, self._tables, self._layout, self._policies, now=clipped(self._safe.default_ms))
         self._store.reserve(stop, self._layout)
         first = 0
         while True:

@@ -28,6 +28,7 @@ from app.cep.runs.arrays import (
     LIMITED_MATCHES,
     MATCHED,
     MATCHES,
+    NO_FOR,
     NO_WINDOW,
     O_END,
     O_TIME,
@@ -144,10 +145,10 @@ def accept(world, slot, node):
             emit(world, node, time, window)
             continue
         top = state_table[WAITS]
-        end, least = np.int64(-1), np.int64(-1)
+        end, least = np.int64(NO_FOR), np.int64(NO_FOR)
         for k in range(ends, ends_end):
             lasting = end_of_for(world, crosses[k, CROSS_NEGATION], node)
-            if lasting >= 0:
+            if lasting != NO_FOR:
                 least = max(least, lasting)
             else:
                 end = window_end(world, node, window, 1)
@@ -168,7 +169,7 @@ def ends_hold(world, slot, node, window, state, decided):
         scope = end_scope(world, node, window)
         scope[LAST_RANK] = decided
         lasting = end_of_for(world, negation, node)
-        if lasting >= 0:
+        if lasting != NO_FOR:
             scope = anywhere()
             scope[BEFORE_TIME] = lasting
         if prevented(world, slot, negation, node, bound_before(world, node, k), FOREVER, scope, 0):

@@ -27,6 +27,7 @@ from app.cep.runs.arrays import (
     N_PRANK,
     N_ROW,
     N_SRANK,
+    NO_FOR,
     O_RANK,
     O_TIME,
     OLDER,
@@ -258,12 +259,12 @@ def crossings_prevent(world, slot, node, window):
 
 @kernel(types.int64(WORLD, types.int64, types.int64), counted=False)
 def end_of_for(world, negation, node):
-    """When a ``FOR`` ends; -1 without."""
+    """When a ``FOR`` ends; NO_FOR without."""
     negations = table(world, T_NEGATIONS)
     nodes = table(world, T_NODES)
     cells = table(world, T_CELLS)
     lasting = negations[negation, FOR]
-    return cells[nodes[node, ROW], CELL_TIME] + lasting if lasting >= 0 else -1
+    return cells[nodes[node, ROW], CELL_TIME] + lasting if lasting >= 0 else np.int64(NO_FOR)
 
 
 @kernel(types.boolean(WORLD, types.int64, types.int64))

@@ -100,6 +100,7 @@ from app.cep.runs.arrays import (
     WAITS,
     WILD_HEADS,
     WILD_LISTS,
+    WINDOW_BASE,
     WINDOW_FIRST_OPEN,
     WINDOW_KIND,
     WINDOW_SIZE,
@@ -280,7 +281,8 @@ def has_room(world, slot, fan):
     runs = slots[slot, 1 + len(keys) + S_COUNT] if slot >= 0 else 0
     windows = windows_of_event(shape, state, state[WINDOW_FIRST_OPEN])
     nodes = (runs + 1) * fan + 1
-    needed = nodes * windows + runs * windows
+    # a run that has slept times out in every window that it was in, also in those that are over
+    needed = nodes * windows + (runs * windows_of_event(shape, state, state[WINDOW_BASE]) if shape[TIMEOUTS] else 0)
     state[NEEDED] = needed
     return (
         state[NODES] + nodes < len(nodes_table)

@@ -21,6 +21,7 @@ from app.cep.runs.arrays import (
     LEFT,
     MATCHES,
     NEXT_RUN,
+    NO_FOR,
     O_END,
     O_TIME,
     OPENED_COUNT,
@@ -106,7 +107,8 @@ def pass_waiting(world, sources, watermarks, default, final):
                 end = slots[slot, 1 + len(keys) + S_TIME]
         if end != UNKNOWN_END:
             end = max(end, waiting[w, W_LEAST])
-            due = (by_rank and waiting[w, W_LEAST] < 0) or end <= watermark_of(sources, watermarks, default, cells[row, CELL_SOURCE])
+            without_for = waiting[w, W_LEAST] == NO_FOR or waiting[w, W_LEAST] == -1
+            due = (by_rank and without_for) or end <= watermark_of(sources, watermarks, default, cells[row, CELL_SOURCE])
         if not due:
             for column in range(waiting.shape[1]):
                 waiting[kept, column] = waiting[w, column]

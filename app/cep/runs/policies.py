@@ -73,6 +73,10 @@ class Policies:
         """Nodes that must stay."""
         return np.ascontiguousarray(self._held[:, at.F_NODE])
 
+    def held_windows(self) -> Integers:
+        """Windows that their matches were found in."""
+        return np.ascontiguousarray(self._held[:, at.F_WINDOW])
+
     def move(self, numbers: Integers) -> None:
         """Nodes have new numbers."""
         if len(self._held):

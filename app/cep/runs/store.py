@@ -35,6 +35,9 @@ class Holder(Protocol):
     def held_nodes(self) -> Integers:
         """Nodes that must stay."""
 
+    def held_windows(self) -> Integers:
+        """Windows that their matches were found in."""
+
     def move(self, numbers: Integers) -> None:
         """Nodes have new numbers."""
 
@@ -96,6 +99,14 @@ class RunStore:
         if shape[at.WINDOW_KIND] in at.LISTED_WINDOWS:
             self.windows = grown(self.windows, int(self.state[at.WINDOWS] - self.state[at.WINDOW_BASE]) + events + 1)
 
+    def sweep_rows(self, events: int, tables: RunTables, layout: RunLayout, held: Holder, *, now: int) -> None:
+        """Before the rows double for that many events, those go that nobody needs: where no partial match begins nothing else fills up. Where more than half stay they double."""
+        if self.rows_stay or int(self.state[at.ROWS]) + events < len(self.cells):
+            return
+        self._sweep(tables, held, now)
+        if 2 * (int(self.state[at.ROWS]) + events) >= len(self.cells):
+            self._grow_cells(len(self.cells) + 1, layout)
+
     def _grow_cells(self, rows: int, layout: RunLayout) -> None:
         width = layout.taking.width
         if self.cells.shape[1] != width:
@@ -150,7 +161,7 @@ class RunStore:
         mark_negated(world, nodes, rows, negated, now)
         if tables.shape[at.REACHING]:
             mark_newest(world, rows, negated)
-        base = self._kept_windows(tables, nodes, rows)
+        base = self._kept_windows(tables, held, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, crossings, negated), counts[1:], strict=True)]
         kept_rows = counts[0] if self.rows_stay else number_marked(rows, counts[0])
         if self.rows_stay:
@@ -167,13 +178,13 @@ class RunStore:
         for counter, count in zip((at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED), (kept_rows, *kept), strict=True):
             state[counter] = count
 
-    def _kept_windows(self, tables: RunTables, nodes: Integers, rows: Integers) -> int:
+    def _kept_windows(self, tables: RunTables, held: Holder, nodes: Integers, rows: Integers) -> int:
         """The first window that is still of interest; events that opened later ones stay."""
         state = self.state
         if tables.shape[at.WINDOW_KIND] not in at.LISTED_WINDOWS:
             return 0
         base = least_window(self._world(tables), int(state[at.WINDOW_FIRST_OPEN]), nodes, int(state[at.NODES]))
-        base = max(base, int(state[at.WINDOW_BASE]))
+        base = max(min(base, int(held.held_windows().min(initial=base))), int(state[at.WINDOW_BASE]))
         kept = self.windows[base - state[at.WINDOW_BASE] : state[at.WINDOWS] - state[at.WINDOW_BASE], at.O_ROW]
         rows[kept[(kept >= 0) & (kept < len(rows))]] = 1
         return int(base)
