@@ -288,6 +288,12 @@ def shipped(catalog: Catalog) -> Catalog:
     return replace(catalog, groups=tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
 
 
+def attributes_of(plan: Plan) -> frozenset[str]:
+    """All that a query reads of events: columns, and what selection alone tests."""
+    tests = (test for item in plan.items for several in (item.tests, *item.either) for test in several)
+    return frozenset({*plan.columns, *(test.attribute for test in tests)})
+
+
 def store_deployment(checkpoint: str, deployment: Deployment) -> str:
     """Writes the deployment and its models into the checkpoint (idempotent) and returns its fingerprint.
 

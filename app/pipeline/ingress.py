@@ -36,7 +36,7 @@ from app.events.plausible import without_implausible_times
 from app.events.types import Kind
 from app.features.events import Features
 from app.owners.delivering import Outbox
-from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
+from app.owners.deployment import INGESTED, Deployment, StreamDeployment, attributes_of, load_deployment
 from app.owners.keeper import SETTING, OwnerSlots
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
@@ -116,10 +116,8 @@ def _wanted(checkpoint: str, deployment: str, place: int) -> tuple[str, frozense
     """What tells a stream from others, and its attributes that queries read."""
     known = load_deployment(checkpoint, deployment)
     stream = known.streams[place]
-    plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
-    wanted = {name for plan in plans for name in plan.columns}
-    tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
-    return repr((stream.definition, stream.readers)), frozenset(wanted | tested)
+    read = [attributes_of(plan) for plan in known.catalog.plans if stream.rules.stream in plan.streams]
+    return repr((stream.definition, stream.readers)), frozenset().union(*read)
 
 
 @lru_cache(maxsize=64)

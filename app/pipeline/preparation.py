@@ -20,7 +20,7 @@ from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
 from app.features.runnable import not_run
 from app.observe.logs import get_logger
-from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
+from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, attributes_of, shipped
 from app.owners.model_store import ModelStore
 from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
 from app.owners.query_texts import files_of
@@ -247,12 +247,6 @@ def _taken_topics(settings: Settings) -> dict[str, str]:
     return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
 
 
-def _attributes(plan: Plan) -> set[str]:
-    """All that a query reads of events: columns, and what selection alone tests."""
-    tests = (test for item in plan.items for several in (item.tests, *item.either) for test in several)
-    return {*plan.columns, *(test.attribute for test in tests)}
-
-
 def _output(settings: Settings, registry: Subjects, plan: Plan) -> OutputTopic:
     """Where a query's composite events go, with the schema that is registered for them."""
     topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
@@ -291,7 +285,7 @@ def prepare(
     if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
-    elements = {name for plan in plans for name in _attributes(plan) if "[" in name}  # of old versions, too
+    elements = {name for plan in plans for name in attributes_of(plan) if "[" in name}  # of old versions, too
     streams = tuple(with_elements(one, elements) for one in streams)
     deployment = Deployment(
         shipped(replace(catalog, plans=plans, sample=settings.audit.sample, audit_bytes=settings.audit.memory_bytes)),

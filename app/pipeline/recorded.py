@@ -21,7 +21,9 @@ STRAGGLING_MS = 60_000
 """Beyond the allowed lateness: what other topic partitions, which are slower, still let in."""
 
 
-def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Callable[[str], None]) -> EventBatch:
+def newest_of(
+    settings: Settings, streams: Sequence[str], count: int, tell: Callable[[str], None], wanted: frozenset[str] | None = None
+) -> EventBatch:
     """The newest events of several streams together, in total order, from the time on from which all of them are whole. Every topic partition has a source of its own.
 
     Args:
@@ -29,6 +31,7 @@ def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Call
         streams: names that they know.
         count: about so many records of each.
         tell: is told what is read.
+        wanted: only these attributes; None: all.
 
     Raises:
         ConfigurationError, DependencyError: the streams cannot be read.
@@ -38,7 +41,7 @@ def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Call
     first = 0
     for stream in streams:
         tell(f"reading the newest {count:,} records of {stream}")
-        batch, since_ms = StreamReader(settings, stream, first).newest(count)
+        batch, since_ms = StreamReader(settings, stream, first, wanted).newest(count)
         first += len(settings.streams[stream].topics)
         parts.append(batch)
         whole_from += [] if since_ms is None else [since_ms]
@@ -68,17 +71,18 @@ class StreamReader:
         settings: of the application.
         stream: a name that they know.
         first: number of its first topic, where other streams are read beside it.
+        wanted: only these attributes; None: all.
 
     Raises:
         ConfigurationError, DependencyError: the stream's schemas cannot be had.
     """
 
-    def __init__(self, settings: Settings, stream: str, first: int = 0) -> None:
+    def __init__(self, settings: Settings, stream: str, first: int = 0, wanted: frozenset[str] | None = None) -> None:
         own = settings.streams[stream]
         registry = Registry(registry_settings(settings.schema_registry))
         (deployed,) = read_streams(settings.model_copy(update={"streams": {stream: own}}), registry)
         deployed = with_elements(deployed, elements_in(settings.queries.paths))
-        self._decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
+        self._decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry, wanted)
         self._first = first
         self._max_ahead_ms, self._late_ms = own.max_ahead, own.allowed_lateness + STRAGGLING_MS
         self._with_headers, self._topics, self._options = deployed.with_headers, own.topics, consumer_options(settings.kafka)

@@ -17,6 +17,7 @@ from app.evaluation.examination import NEWEST, Examination, Lesson, Profile, Pro
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch
 from app.events.registry import Registry, registry_settings
+from app.owners.deployment import attributes_of
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
 from app.owners.models import SUFFIX, fits, learns, pane_of
 from app.pipeline.preparation import read_query_set, read_streams
@@ -107,7 +108,8 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], beg
         wanted = [one for one in wanted if one[0].name == wish.query]
         if not wanted:
             raise _not_wanted(wish.query, settings, [one.name for one in compiled.queries])
-    lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell)
+    attributes = frozenset().union(*(attributes_of(plan) for plan, _ in wanted))
+    lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell, attributes)
     for plan, as_runs in _rotated(wanted, wish.behind):
         begins(plan.name)
         started = time.perf_counter()
@@ -139,10 +141,10 @@ def _not_wanted(name: str, settings: Settings, names: Sequence[str]) -> CepError
 
 
 class _Lessons:
-    """Reads every set of streams once per round."""
+    """Reads every set of streams once per round, and of events the attributes that its queries read."""
 
-    def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None]) -> None:
-        self._settings, self._store, self._wish, self._tell = settings, store, wish, tell
+    def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None], attributes: frozenset[str]) -> None:
+        self._settings, self._store, self._wish, self._tell, self._attributes = settings, store, wish, tell, attributes
         self._read: dict[tuple[tuple[str, ...], int], EventBatch] = {}
 
     def of(self, plan: Plan, as_runs: Plan) -> Outcome:
@@ -235,7 +237,7 @@ class _Lessons:
     def _newest(self, plan: Plan, count: int) -> EventBatch:
         key = (plan.streams, count)
         if key not in self._read:
-            self._read[key] = newest_of(self._settings, plan.streams, count, self._tell)
+            self._read[key] = newest_of(self._settings, plan.streams, count, self._tell, self._attributes)
         return self._read[key]
 
 
