@@ -67,6 +67,10 @@ def test_an_empty_checkpoint(tmp_path, shell):
     verified = shell("checkpoint", "verify", "--settings", file, "--output", "json")
     assert (verified.code, verified.out) == (78, ""), "a volume that is not mounted is no whole checkpoint"
     assert f"there is no checkpoint in {tmp_path}/checkpoint" in verified.err
+    forked = shell("checkpoint", "fork", str(tmp_path / "copy"), "--settings", file)
+    assert forked.code == 78, "a copy of nothing is no way back"
+    assert f"there is no checkpoint in {tmp_path}/checkpoint" in forked.err
+    assert not (tmp_path / "copy").exists()
 
 
 def test_explain_calls_its_format_output_as_well(query, shell):
