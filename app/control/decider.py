@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,6 @@ class Decider:
         self._decided: RunningCatalog | None = None
         """By which the newest directive was decided."""
         self._coming, self.announced = "", 0
-        self._running: str | None = None
 
     def limit_batches(self, records: int) -> None:
         """Says how many records a batch takes at most; to be told before a catalog is opened."""
@@ -93,21 +92,22 @@ class Decider:
         else:
             watchdog.go_on()
         sequences.restore(memory.get("selection", {}) if self._sequences is None else self._sequences.snapshot())
-        self.watchdog, self._sequences, self._coming, self._running = watchdog, sequences, "", running.deployment
+        self.watchdog, self._sequences, self._coming = watchdog, sequences, ""
 
-    def observe(self, done: Done, plans: Iterable[Plan], streams: Streams) -> list[str]:
+    def observe(self, done: Done, running: RunningCatalog | None, streams: Streams) -> list[str]:
         """Takes in a batch that is over.
 
         Args:
             done: the batch.
-            plans: of the running queries.
+            running: the catalog; None: none runs yet.
             streams: which topics and sources are which.
 
         Returns:
             streams whose evaluation sequence is another one now.
         """
         rearranged = [] if self._sequences is None else self._sequences.observe(done.totals.selection)
-        self.watchdog.observe(observation_of(done, plans, streams, self._levels.reference, self._running))
+        plans, deployment = ((), None) if running is None else (running.catalog.current, running.deployment)
+        self.watchdog.observe(observation_of(done, plans, streams, self._levels.reference, deployment))
         return rearranged
 
     def decide(self, running: RunningCatalog, past: Past, incoming: Incoming) -> Frozen:

@@ -378,14 +378,13 @@ class ControlPlane:
         inflow.remember(progress, totals, greatest_times)
         done = Done(progress, totals, directive, self._last_totals)
         self._last_totals = totals
-        current = () if self._catalog is None else self._catalog.catalog.current
-        for stream in self._decider.observe(done, current, Streams(inflow.sources.stream_of, self._settings.stream_of)):
+        for stream in self._decider.observe(done, self._catalog, Streams(inflow.sources.stream_of, self._settings.stream_of)):
             self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
         if directive is not None and self._catalog is not None:
             places, numbers = dict(inflow.newest_broker_ms), inflow.sources.numbers
             batch = FinishedBatch(progress, totals, directive, now, places, inflow.watermarks(directive), numbers, inflow.lateness)
             self._quality.observe(now, totals, directive)
-            self._display.show_batch(batch, current, self._decider.watchdog)
+            self._display.show_batch(batch, self._catalog.catalog.current, self._decider.watchdog)
             self._remarks.count_gaps(progress, totals, inflow.sources)
         self.first_batch.good()
 

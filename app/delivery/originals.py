@@ -13,6 +13,7 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from app.delivery.connection import NO_TOPIC
 from app.delivery.kept import KeptClient
 from app.delivery.record_headers import UnreadableHeadersError, headers_of
 
@@ -24,7 +25,7 @@ PASSING = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaE
 """Errors after which the client goes on trying by itself."""
 NO_MATTER = KafkaError.GROUP_AUTHORIZATION_FAILED
 """The client asks for its group's coordinator, though it is assigned by hand and commits nothing."""
-NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - so named
+NO_PLACE = NO_TOPIC | {KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - so named
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class OriginalReader:
                     if not run[0] < low <= min(run[-1], high - 1):
                         return
                     self._consumer.assign([TopicPartition(begin.topic, begin.partition, low)])  # retention took the first ones only
-                elif error.code() in (KafkaError._PARTITION_EOF, *NO_TOPIC):  # noqa: SLF001 - so named
+                elif error.code() in (KafkaError._PARTITION_EOF, *NO_PLACE):  # noqa: SLF001 - so named
                     return
                 elif error.code() in PASSING:
                     reason = error.str()

@@ -222,18 +222,19 @@ class MatchOperator:
         while stop < len(self.batch):
             start, stop = stop, self._uneventful(stop, live)
             self.feed(engine, start, stop, ends=False)
-            outlived = self._outlived(live, start, stop)
-            live = live_runs(engine)
+            before, live = live, live_runs(engine)
             now = _States.of(live, self._progress)
-            looks.end(known.first[~np.isin(known.first, now.first, assume_unique=True)], completed, stop)
+            gone = ~np.isin(known.first, now.first, assume_unique=True)
+            looks.end(known.first[gone], completed, stop)
             if looks.due(stop) and len(live):
                 looks.look(self.judged(engine, live, stop), first_keys(live), stop)
-            for states in known.steps(now, completed, complete):
+            for states in known.steps(now, gone, completed, complete):
                 before_all.append(np.tile(states[0], stop - start))
                 after_all.append(np.tile(states[1], stop - start))
-            died = known.died(now, completed, outlived)  # at one of these events
-            before_all.append(died)
-            after_all.append(np.full(len(died), -1, np.int32))
+            if gone.any():
+                died = known.died(gone, completed, self._outlived(before, start, stop))  # at one of these events
+                before_all.append(died)
+                after_all.append(np.full(len(died), -1, np.int32))
             known = now
         return self._observations(before_all, after_all, match_cost_s, looks.outcomes(self.plan.weight, match_cost_s))
 
@@ -353,20 +354,19 @@ class _States:
         order = np.argsort(key)
         return _States(key[order], progress[live.item[order]])
 
-    def steps(self, after: _States, finished: NDArray[np.int64], complete: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """(states before, states after) of those that went on, then of those that were completed; the others died or ran out of window."""
+    def steps(
+        self, after: _States, gone: NDArray[np.bool_], finished: NDArray[np.int64], complete: int
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """(states before, states after) of those that went on, then of those that are ``gone`` since they were completed; the others died or ran out of window."""
         _, own, others = np.intersect1d(self.first, after.first, assume_unique=True, return_indices=True)
         yield self.state[own], after.state[others]
-        done = self._gone(after) & np.isin(self.first, finished, assume_unique=True)
+        done = gone & np.isin(self.first, finished, assume_unique=True)
         yield self.state[done], np.full(np.count_nonzero(done), complete, np.int32)
 
-    def died(self, after: _States, finished: NDArray[np.int64], outlived: NDArray[np.int64]) -> NDArray[np.int32]:
+    def died(self, gone: NDArray[np.bool_], finished: NDArray[np.int64], outlived: NDArray[np.int64]) -> NDArray[np.int32]:
         """States of those that are gone, and neither complete nor out of window (``outlived``, as `first_keys`): what contiguity or UNTIL ended."""
         ended = np.concatenate([finished, outlived])
-        return self.state[self._gone(after) & ~np.isin(self.first, ended)]
-
-    def _gone(self, after: _States) -> NDArray[np.bool_]:
-        return ~np.isin(self.first, after.first, assume_unique=True)
+        return self.state[gone & ~np.isin(self.first, ended)]
 
 
 def branching(plan: Plan) -> bool:

@@ -212,9 +212,9 @@ class QueryCost:
         spent = max(0.0, seen.work_ms - base - seen.judging_ms)
         whole = offered * self.elasticity.left(passed, self._met(seen, passed, turned))
         each_ms = spent / whole
-        if spent == 0 and known_ms * whole <= FEED_MS:
-            pass  # no more than what there is whatever is in a batch: a quiet night of these says nothing of the next burst
-        elif warm:
+        # else it is no more than what there is whatever is in a batch: a quiet night of these says nothing of the next burst
+        telling = spent > 0 or known_ms * whole > FEED_MS
+        if warm and telling:
             keep = 1 - NEWEST * self._gain(each_ms, known_ms)
             if curve is not None and min(each_ms, known_ms) > 0:
                 move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
@@ -223,7 +223,7 @@ class QueryCost:
             left = max(LEAST_RETAINED, passed)
             if not seen.reference and max(self.retained, left) <= FOLLOWED * min(self.retained, left):
                 self.elasticity.learn(passed, spent / offered)
-        elif self.events == 0 or each_ms < known_ms:
+        elif telling and (self.events == 0 or each_ms < known_ms):
             self._add(0.0, spent, kept, offered, whole)
         if seen.reference and warm:
             self._learn_level(seen.matches, spent, kept)
