@@ -54,7 +54,7 @@ class _Contents:
 
 
 def save(model: Model[Any], path: Path) -> None:
-    """Writes a model.
+    """Writes a model, beside its place until it is whole: one that is in use there is not spoiled by a full disk.
 
     Raises:
         OSError: the file cannot be written.
@@ -72,7 +72,12 @@ def save(model: Model[Any], path: Path) -> None:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, part in {_MANIFEST: described, **{f"{name}.npy": part for name, part in arrays.items()}}.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), part, zipfile.ZIP_DEFLATED)
-    path.write_bytes(content.getvalue())
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        draft.write_bytes(content.getvalue())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def load(path: Path, *, query: str | None = None) -> Model[Any]:

@@ -5,7 +5,7 @@
     python3 -m tests --nightly      also the image, a newcomer with empty caches, 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 
-Tests with Spark or Kafka wait for half of their time, so all others run beside them; what these say follows when they are done.
+Tests with Spark or Kafka wait for half of their time, so all others run beside them with what they leave of the processor, and so does the installation of what checks the chart (`tests.tools`); what is said there follows when they are done.
 
 Standard library only: it starts on a bare Python.
 """
@@ -41,6 +41,9 @@ SELECTIONS = {
 }
 """Selections of tests that run beside each other, by what they are called."""
 
+INSTALLATION = "ops tools"
+BACKGROUND = 10
+"""Niceness of all but the tests with Spark or Kafka: the whole waits for these, and some of them look at clocks."""
 NONE_SELECTED = 5
 """Pytest's exit code where no test fits: those who name some may mean tests of one selection, not of none."""
 
@@ -69,10 +72,11 @@ def main(arguments: list[str]) -> int:
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
     if choice == "--nightly":
         environment.setdefault("CEP_NEWCOMER", "fresh")
-    if choice != "--fast":
-        environment |= ops_tools()
     results = [result for name, command in checks.items() for result in beside({name: command}, environment)]
-    tested = beside(tests, environment)
+    if choice != "--fast":
+        tests[INSTALLATION] = [sys.executable, "-m", "ops.tools"]
+        environment |= {"CEP_OPS_TOOLS": "coming"}
+    tested = [result for result in beside(tests, environment) if result[0] != INSTALLATION]  # what cannot be had, tests skip and say so
     elsewhere = rest and any(code != NONE_SELECTED for _, code, _ in tested)
     results += [(name, 0 if code == NONE_SELECTED and elsewhere else code, seconds) for name, code, seconds in tested]
     print()
@@ -84,7 +88,7 @@ def main(arguments: list[str]) -> int:
 
 
 def beside(commands: dict[str, list[str]], environment: dict[str, str]) -> Results:
-    """Runs commands at the same time. What the first one says is seen at once, the others' when all before them are done."""
+    """Runs commands at the same time, all but the first with what it leaves of the processor. What the first one says is seen at once, the others' when all before them are done."""
     with ThreadPoolExecutor() as pool, ExitStack() as files:
         said = {name: files.enter_context(TemporaryFile()) for name in [*commands][1:]}
         running = {name: pool.submit(_run, command, environment, said.get(name)) for name, command in commands.items()}
@@ -99,19 +103,10 @@ def beside(commands: dict[str, list[str]], environment: dict[str, str]) -> Resul
 
 def _run(command: list[str], environment: dict[str, str], said: IO[bytes] | None) -> tuple[int, float]:
     begun = time.monotonic()
+    if said is not None:
+        command = ["nice", "-n", str(BACKGROUND), *command]
     code = subprocess.run(command, cwd=PROJECT, env=environment, stdout=said, stderr=said and subprocess.STDOUT, check=False).returncode
     return code, time.monotonic() - begun
-
-
-def ops_tools() -> dict[str, str]:
-    """Installs what checks chart and rules (`ops/tools`), minutes the first time; what cannot be had, tests skip and say so.
-
-    Returns:
-        Variables for the tests: where everything was installed, a test that does not find its program fails.
-    """
-    print("── ops tools: python -m ops.tools", flush=True)
-    code = subprocess.run([sys.executable, "-m", "ops.tools"], cwd=PROJECT, check=False).returncode
-    return {"CEP_OPS_TOOLS": "installed"} if code == 0 else {}
 
 
 if __name__ == "__main__":

@@ -27,12 +27,14 @@ settings.register_profile("some", max_examples=50, deadline=None, derandomize=Tr
 settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
+CHART = Path(__file__).parent / "chart"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "some")
 settings.load_profile(PROFILE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast loop draws no more for properties that say by themselves how many examples they want."""
+    """The chart's come last: what they ask is installed meanwhile (`tests.tools`). The fast loop draws no more for properties that say by themselves how many examples they want."""
+    items.sort(key=lambda item: CHART in item.path.parents)
     for item in items if PROFILE == "fast" else ():
         test = getattr(item, "obj", None)
         own = getattr(test, "_hypothesis_internal_use_settings", None)

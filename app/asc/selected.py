@@ -169,7 +169,7 @@ class SelectedEvents:
 
 
 def joined(parts: List[SelectedEvents]) -> SelectedEvents:
-    """The answer for the batches of all parts after each other, which one selection has answered."""
+    """The answer for the batches of all parts after each other, which one selection has answered; of fewer than 2^31 events together."""
     starts = np.cumsum([0, *(part.events for part in parts)]).tolist()
     answers = [part.answer for part in parts]
     entries = [answer for answer in answers if isinstance(answer, Entries)]

@@ -141,7 +141,7 @@ class Bucket:
             found.extend(news)
             if state.matching.group.composed:
                 self._pass_on(state, news, watermarks)
-        self._composition.forget(self._watermark)
+        self._composition.forget(self._groups)
         return BucketOutput(
             found=found,
             late=_ascending(late),
@@ -195,7 +195,7 @@ class Bucket:
         yield description_part(self._description())
         for identity, state in self._groups.items():
             yield from state.parts(identity, self._floor(state))
-        for stream, data in self._composition.saved().items():
+        for stream, data in self._composition.saved(self._groups).items():
             yield f"order-{stream}", [data]
 
     def _description(self) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +24,52 @@ from app.bucket.identity import identities_of, opener_windows, place_of
 from app.bucket.ingress import counted_rows
 from app.bucket.matching import Found
 from app.bucket.places import COMPOSITES
-from app.bucket.values import rounded
+from app.bucket.route import group_identity
+from app.bucket.values import whole_numbers
 from app.cep.engine import Watermarks
 from app.cep.matches import Constituents, Matches
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import NULL, PRESENT, Column, Dictionary, EventBatch, take, with_columns
 from app.events.types import Kind
 from app.query.plan import QUERY_STREAM, Catalog, Plan
-from app.query.reach import emission_delay_ms, reach_ms
+from app.query.reach import emission_delay_ms
 
 ORDER = "@order"
 """Rider of composite events: bytes that are sorted as matches are, by time, then their events in total order, then query name."""
+
+SMALL = 1_024
+"""Composite events whose order may be remembered for nothing: each takes some hundred bytes."""
+LOOKED_THROUGH = 128
+"""So many of them a step may be worth at most, on average, when a burst has left many that no longer grow: 0.1 ms."""
+
+
+class Holder(Protocol):
+    """A query group with its engines (`app.bucket.group.GroupState`)."""
+
+    def composites(self, queries: Iterable[int]) -> NDArray[np.int64]:
+        """Offsets of the composite events that the queries' matches to come can bind, those that are still to come left out."""
 
 
 def stream_of(query: str) -> str:
     """The stream that a query's composite events make."""
     return QUERY_STREAM + query
+
+
+def read_by(plan: Plan, catalog: Catalog) -> Sequence[Plan]:
+    """The queries whose composite events a query reads."""
+    return [other for other in catalog.current if stream_of(other.name) in plan.streams]
+
+
+def with_all_read(plans: Iterable[Plan], catalog: Catalog) -> list[Plan]:
+    """The queries and all that they read, directly or not; in order of name."""
+    found: dict[str, Plan] = {}
+    waiting = list(plans)
+    while waiting:
+        plan = waiting.pop()
+        if plan.name not in found:
+            found[plan.name] = plan
+            waiting += read_by(plan, catalog)
+    return [found[name] for name in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,24 +109,36 @@ class Composition:
         self.order = tuple(self._in_order())
         """Numbers of the query groups, every one behind those that it reads."""
         inner = [plan for plan in catalog.plans if stream_of(plan.name) in self._owner]
-        self._binding = {stream: [plan for plan in inner if stream in plan.streams] for stream in self._owner}
-        self._keys: dict[str, dict[int, bytes]] = {stream: {} for stream, plans in self._binding.items() if plans}
+        self._keys: dict[str, dict[int, bytes]] = {stream: {} for stream in self._owner if any(stream in plan.streams for plan in inner)}
+        # all that read the stream, inner or not: who reads these may come with the next catalog
+        self._binding = {stream: self._bound_by(stream) for stream in self._keys}
+        self._needed = dict.fromkeys(self._keys, 0)  # how many were, when they were last looked through
+        self._steps = dict.fromkeys(self._keys, 0)  # since then
+
+    def _bound_by(self, stream: str) -> dict[int, list[int]]:
+        """The queries that read a stream, by their group's identity."""
+        plans = self._catalog.plans
+        return {
+            group_identity(group): [query for query in group.queries if stream in plans[query].streams] for group in self._readers[stream]
+        }
 
     def _in_order(self) -> Iterator[int]:
+        """Depth first; what is being visited is kept here: chains of queries may be longer than Python calls."""
         group_of = {query: group.number for group in self._catalog.groups for query in group.queries}
-        done: set[int] = set()
-
-        def visit(number: int) -> Iterator[int]:
-            if number in done:
-                return
-            done.add(number)
-            for stream in self._catalog.groups[number].streams:
-                if stream in self._owner:
-                    yield from visit(group_of[self._owner[stream]])
-            yield number
-
+        seen: set[int] = set()
         for group in self._catalog.groups:
-            yield from visit(group.number)
+            way: list[tuple[int, Iterator[int]]] = []
+            below: int | None = group.number if group.number not in seen else None
+            while way or below is not None:
+                if below is not None:
+                    seen.add(below)
+                    way.append((below, self._read_by(below, group_of)))
+                else:
+                    yield way.pop()[0]
+                below = next((other for other in way[-1][1] if other not in seen), None) if way else None
+
+    def _read_by(self, number: int, group_of: Mapping[int, int]) -> Iterator[int]:
+        return (group_of[self._owner[stream]] for stream in self._catalog.groups[number].streams if stream in self._owner)
 
     def pass_on(self, found: Found) -> list[Passed]:
         """What a query found, for those that read it."""
@@ -128,30 +171,35 @@ class Composition:
         delay = emission_delay_ms(plan)
         return NEVER if delay is None or fed.default_ms <= NEVER else fed.default_ms - delay
 
-    def forget(self, watermarks: Mapping[str, int]) -> None:
-        """Drops the order of composite events that no match can bind any more.
+    def forget(self, groups: Mapping[int, Holder]) -> None:
+        """Drops the order of composite events that no match can bind any more, once they may be half of what is remembered, or have stayed for long: most steps look at none.
 
         Args:
-            watermarks: by stream.
+            groups: all, by identity, after the step.
         """
         for stream, keys in self._keys.items():
-            bound = min(self._bound(plan, watermarks) for plan in self._binding[stream]) if keys else NEVER
-            if bound <= NEVER:
-                continue
-            for place in [place for place, key in keys.items() if _time_of(key) < bound]:
-                del keys[place]
+            self._steps[stream] += 1
+            waited = len(keys) < LOOKED_THROUGH * self._steps[stream]
+            if len(keys) > SMALL and (waited or len(keys) > 2 * self._needed[stream] + SMALL):
+                self._drop(stream, groups)
 
-    def _bound(self, plan: Plan, watermarks: Mapping[str, int]) -> int:
-        """No match of the query that is still to come binds an event from before this time."""
-        reach, watermark = reach_ms(plan), min(watermarks[stream] for stream in plan.streams)
-        return NEVER if reach is None or watermark <= NEVER else watermark - reach
+    def _drop(self, stream: str, groups: Mapping[int, Holder]) -> None:
+        # only engines know what a match can bind: windows may be counted in events, or end by gaps
+        keys, held = self._keys[stream], set[int]()
+        for identity, queries in self._binding[stream].items():
+            held.update(groups[identity].composites(queries).tolist())
+        self._keys[stream] = {place: key for place, key in keys.items() if place in held}
+        self._needed[stream], self._steps[stream] = len(self._keys[stream]), 0
 
     def go_on(self, before: Composition) -> None:
         """Takes over what is remembered under another catalog."""
         self._keys |= {stream: before._keys[stream] for stream in self._keys if stream in before._keys}
 
-    def saved(self) -> dict[str, bytes]:
-        """What is remembered, by stream."""
+    def saved(self, groups: Mapping[int, Holder]) -> dict[str, bytes]:
+        """What a match can still bind of what is remembered, by stream; ``groups``: all, whose engines have just told their states and hold nothing that is dead."""
+        for stream, keys in self._keys.items():
+            if keys:
+                self._drop(stream, groups)
         return {
             stream: b"".join(struct.pack("<qI", place, len(key)) + key for place, key in sorted(keys.items()))
             for stream, keys in self._keys.items()
@@ -170,11 +218,6 @@ class Composition:
 def merged_orders(saved: Sequence[Mapping[str, Buffer]]) -> dict[str, Buffer]:
     """What `Composition.saved` gave in several buckets, together; queries that read each other are in one, so no place is in two."""
     return {name: b"".join(one.get(name, b"") for one in saved) for name in dict.fromkeys(name for one in saved for name in one)}
-
-
-def _time_of(key: bytes) -> int:
-    """The match time that an order key begins with."""
-    return int.from_bytes(key[:8], "big") - (1 << 63)
 
 
 def as_events(plan: Plan, matches: Matches, topics: Sequence[str], keys: Sequence[bytes]) -> EventBatch:
@@ -197,10 +240,8 @@ def _declared(column: Column, kind: Kind) -> Column:
         return compacted(column)
     if kind is Kind.FLOAT or column.values.dtype.kind != "f":
         return Column(kind, np.array(column.values), column.state)
-    values = column.values.astype(np.float64)
-    fits = np.isfinite(values) & (np.abs(values) < 2.0**63)
-    whole = np.where(fits, rounded(values), 0.0).astype(np.int64)
-    state = np.where(fits, PRESENT if column.state is None else column.state, NULL).astype(np.uint8)
+    whole, none = whole_numbers(column.values)
+    state = np.where(none, NULL, PRESENT if column.state is None else column.state).astype(np.uint8)
     return Column(kind, whole, state if state.any() else None)
 
 

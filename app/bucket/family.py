@@ -284,6 +284,11 @@ class Family:
             own = order[begin:end]
             yield query, _written(take(held, own), items[own].view(np.uint64).reshape(-1, 1))
 
+    def places(self) -> Integers:
+        """Source and offset of the events that the queries hold; see `app.cep.engine.Engine.places`."""
+        numbers, _ = self._engine.held(QUERY, 0)
+        return self._engine.places()[np.array(self._queries)[numbers] != GONE]
+
     def go_on(self, states: Mapping[int, Buffer]) -> None:
         """Takes over what `states` gave for some of the queries; what matches now was found before.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from app.bucket.composition import Composition
 from app.bucket.draining import Drains
 from app.bucket.hold import NEVER, Held, KeyOrder, TimeRules
 from app.bucket.matching import Clock, Found, GroupMatching
-from app.bucket.moved import Place, moved_bits, places_of
+from app.bucket.moved import Bits, moved_bits, places_of
+from app.bucket.places import COMPOSITES
 from app.bucket.snapshot import Part
 from app.bucket.temporal import MemoryOf
 from app.bucket.thinning import ChainsOf, Shed, Thinning, Thresholds, without_ranks
@@ -136,6 +137,12 @@ class GroupState:
         """A time that no event of the group has reached yet, whatever its source."""
         return 1 + max((time for stream in self.matching.group.streams for time in greatest[stream].values()), default=NEVER - 1)
 
+    def composites(self, queries: Iterable[int]) -> NDArray[np.int64]:
+        """Offsets of the composite events that wait here, or that the queries' engines store: their matches to come bind none but these and later ones."""
+        waiting, _ = self.held.everything()
+        stored = self.matching.places(queries)
+        return np.concatenate([waiting.offset[waiting.source == COMPOSITES], stored[stored[:, 0] == COMPOSITES, 1]])
+
     def parts(self, identity: int, floor: int) -> Iterator[Part]:
         """The state for a snapshot; ``floor``: of trusted groups, key times before it are left out."""
         name = f"{identity:016x}"
@@ -162,7 +169,7 @@ class GroupState:
 
     def load(self, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
         """Takes over what a snapshot says about the group: engines, held events with their bits moved to where they now belong, key times."""
-        known: dict[tuple[str, str], Place] = {(place[0], place[1]): tuple(place[2:]) for place in described["queries"]}
+        known: dict[tuple[str, str], Bits] = {(place[0], place[1]): tuple(place[2:]) for place in described["queries"]}
         states: dict[int, Buffer] = {}
         name = f"{described['identity']:016x}"
         for query in self.matching.group.queries:
@@ -205,7 +212,7 @@ class GroupState:
         if self.order is not None and known.order is not None:
             self.order = known.order
 
-    def _hold_again(self, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Place], pending: int) -> None:
+    def _hold_again(self, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Bits], pending: int) -> None:
         """Takes over what a group held; of queries that are gone nothing is held."""
         layout = self.matching.layout
         there = places_of(layout)

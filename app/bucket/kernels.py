@@ -21,6 +21,8 @@ _INTEGERS_OUT = types.int64[::1]
 _FLAGS_OUT = types.boolean[::1]
 
 ABSENT_STATE = 2
+TWO_TO_63 = 2.0**63
+"""Whole floats from there on are no integers of 64 bit; all before are, and must lie where these lie."""
 ROUTED, EVERYWHERE, NOWHERE = 0, 1, 2
 """Where an event's key leads: to one bucket; to all (a negated type lacks a key attribute); to none (a key attribute is null)."""
 
@@ -65,7 +67,7 @@ def mix_floats(values, state, rows, hashes, reach):
         value = values[row]
         if value != value:  # noqa: PLR0124  (NaN)
             reach[i] = NOWHERE
-        elif value == np.floor(value) and -9.2e18 < value < 9.2e18:
+        elif value == np.floor(value) and -TWO_TO_63 <= value < TWO_TO_63:
             hashes[i] = splitmix64(hashes[i] ^ splitmix64(types.uint64(types.int64(value))))
         else:
             hashes[i] = splitmix64(hashes[i] ^ splitmix64(np.float64(value).view(np.uint64)))

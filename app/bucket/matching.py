@@ -258,6 +258,11 @@ class GroupMatching:
         for query, engine in self.engines.items():
             yield query, engine.snapshot_parts()
 
+    def places(self, queries: Iterable[int]) -> NDArray[np.int64]:
+        """int64 (events, 2), source and offset of the events that the queries' engines store (`app.cep.engine.Engine.places`), others' among them where one is shared."""
+        engines = {id(one): one for one in (self._families.get(query) or self.engines[query] for query in queries)}
+        return np.concatenate([engine.places() for engine in engines.values()])
+
     def validate(self) -> None:
         """Invariants of all engines.
 

@@ -24,6 +24,8 @@ SLICE = 1 << 17
 """Events at a time: large enough that fixed costs vanish, small enough that a slice's arrays stay in the cache."""
 WAITING_ENTRIES = 1 << 20
 """Candidates of shared engines that wait for those of the next slices, 8 MB: matches are handed out query by query, at 5 µs for every query of a step."""
+WAITING_EVENTS = 1 << 20
+"""Events that wait with them, some 100 MB: where candidates are few, a whole file would. A step of a thousand queries is 5 ms for a million events."""
 
 Advance = Callable[[int], None]
 """Told how many events were matched since it was last told."""
@@ -114,7 +116,7 @@ def steps_of(
         selected = selection.select(part)
         waiting.append(selected if gate is None else gate(part, selected))
         fed.append(part)
-        if last or not all(group.shared for group in groups) or not _worth_waiting(waiting):
+        if last or not all(group.shared for group in groups) or stop - start >= WAITING_EVENTS or not _worth_waiting(waiting):
             together = fed[0] if len(fed) == 1 else concatenate(fed) if whole is None else rows_between(whole, start, stop)
             watermarks = Watermarks(FOREVER, end_ms=_end(together)) if last else Watermarks(int(part.time[-1]))
             answer = waiting[0] if len(waiting) == 1 else joined(waiting)

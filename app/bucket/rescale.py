@@ -24,7 +24,7 @@ from app.bucket.composition import merged_orders
 from app.bucket.draining import merged_cuts
 from app.bucket.engines import merged_states, parted_state
 from app.bucket.hold import KeyOrder, TimeRules, merged_times
-from app.bucket.moved import Place, moved_bits, places_of
+from app.bucket.moved import Bits, moved_bits, places_of
 from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
@@ -116,7 +116,7 @@ class _Found:
     bucket: int
     state: _State
     described: Mapping[str, Any]
-    queries: Mapping[int, Place]
+    queries: Mapping[int, Bits]
 
     @property
     def name(self) -> str:
@@ -186,7 +186,7 @@ class _Move:
     def _found(self, bucket: int, state: _State) -> Iterable[_Found]:
         wanted = {(self.catalog.plans[query].name, self.catalog.plans[query].fingerprint): query for query in self.group.queries}
         for group in state.header["groups"]:
-            named: dict[tuple[str, str], Place] = {(place[0], place[1]): tuple(place[2:]) for place in group["queries"]}
+            named: dict[tuple[str, str], Bits] = {(place[0], place[1]): tuple(place[2:]) for place in group["queries"]}
             queries = {wanted[key]: place for key, place in named.items() if key in wanted}
             if queries:
                 yield _Found(bucket, state, group, queries)

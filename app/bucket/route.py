@@ -56,6 +56,7 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
 
     A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere. A group that counts all
     events of its streams has one place for all of them. Of temporal queries nulls are equal to each other: every row has a bucket.
+    Integers that engines take for floats (`QueryGroup.floats`) are hashed as these: beyond 2^53 several of them are one key.
     """
     hashes = np.full(len(rows), key_seed(group), dtype=np.uint64)
     reach = np.zeros(len(rows), dtype=np.uint8)
@@ -70,7 +71,7 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
         values = np.ascontiguousarray(column.values)
         if column.dictionary is not None:
             kernels.mix_codes(values.astype(np.int32, copy=False), entry_hashes(column.dictionary), state, rows, hashes, reach)
-        elif values.dtype.kind == "f":
+        elif values.dtype.kind == "f" or attribute in group.floats:
             kernels.mix_floats(values.astype(np.float64, copy=False), state, rows, hashes, reach)
         else:
             kernels.mix_integers(values.astype(np.int64, copy=False), state, rows, hashes, reach)

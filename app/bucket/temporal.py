@@ -242,6 +242,10 @@ class TemporalEngine:
     def _text_cells(attributes: Sequence[_Cell]) -> list[int]:
         return [place for place, one in enumerate(attributes) if one.kind.textual]
 
+    def places(self) -> Integers:
+        """Source and offset of all stored events; see `app.cep.engine.Engine.places`."""
+        return self._coalescer.places()
+
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
         return b"".join(self.snapshot_parts())

@@ -43,7 +43,7 @@ def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
     batches. Who reads the composite events waits for the watermark as well, and not a window longer.
     """
     plans = [catalog.plans[query] for query in group.queries]
-    return 0 if group.composed or any(map(_decides_by_time, plans)) else max(map(_slack_ms, plans))
+    return 0 if group.composed or any(map(_decides_by_time, plans)) else max(map(slack_ms, plans))
 
 
 def _decides_by_time(plan: Plan) -> bool:
@@ -51,7 +51,8 @@ def _decides_by_time(plan: Plan) -> bool:
     return plan.on_timeout == "emit" or plan.items[-1].negated or goes_by_others(plan)
 
 
-def _slack_ms(plan: Plan) -> int:
+def slack_ms(plan: Plan) -> int:
+    """What a query alone would allow; `UNBOUNDED_MS` without a window in time: then its group forgets no key."""
     return UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size
 
 

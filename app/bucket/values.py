@@ -63,17 +63,22 @@ def _numbers(column: Column) -> list[Any]:
 def rounded(values: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers, half away from zero; what is none (NaN, infinity) stays.
 
+    Decided by the fraction: a half that is added first is rounded itself, of odd numbers from 2^52 on to the next even one.
+
     >>> rounded(np.array([0.5, -2.5, 2.4])).tolist()
     [1.0, -3.0, 2.0]
+    >>> rounded(np.array([2.0**52 + 1, 0.49999999999999994])).tolist()
+    [4503599627370497.0, 0.0]
     """
-    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+    fraction, whole = np.modf(values)
+    return whole + np.copysign(np.abs(fraction) >= 0.5, values)
 
 
 def _milliseconds(column: Column) -> list[Any]:
     """Times and durations are written as whole milliseconds, half away from zero; what is none (NaN, infinity) is null."""
     if column.values.dtype.kind != "f":
         return column.values.tolist()
-    return [int(math.copysign(math.floor(abs(value) + 0.5), value)) if math.isfinite(value) else None for value in column.values.tolist()]
+    return [int(value) if math.isfinite(value) else None for value in rounded(column.values).tolist()]
 
 
 def _booleans(column: Column) -> list[Any]:
@@ -118,3 +123,14 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return [_json_value(element) for element in value] if isinstance(value, list) else value
+
+
+def whole_numbers(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Floats as whole numbers, half away from zero; and which are none, or none of 64 bit.
+
+    >>> [found.tolist() for found in whole_numbers(np.array([-2.5, 9e18, 1e19, np.nan]))]
+    [[-3, 9000000000000000000, 0, 0], [False, False, True, True]]
+    """
+    whole = rounded(values)
+    fits = np.isfinite(whole) & (whole >= -(2.0**63)) & (whole < 2.0**63)
+    return np.where(fits, whole, 0.0).astype(np.int64), ~fits

@@ -154,6 +154,9 @@ class Engine(Protocol):
             ValueError: a column has become one of another kind.
         """
 
+    def places(self) -> NDArray[np.int64]:
+        """int64 (stored, 2), source and offset of all events that are stored, perhaps of some that died: matches to come bind none but these and later ones."""
+
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The whole state, as buffers to be put one after the other before the next feed; the engine goes on unchanged."""
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -48,13 +48,14 @@ class Command:
         name: of the command, of its module, and of the function or group in it.
         room: where its module is; "" for the hall.
         help: the first sentence of the function's docstring, or the group's help.
-        kernels: whether it runs kernels; they are compiled before it begins, if that was not done yet.
+        kernels: when those that it runs are compiled, if that was not done yet. first: before it begins. checked: by itself, when it has told
+            whatever is wrong without them. none: it runs none, or only in some of its calls.
     """
 
     name: str
     room: str
     help: str
-    kernels: bool = False
+    kernels: Literal["none", "first", "checked"] = "none"
 
     @property
     def later(self) -> Later:
@@ -77,7 +78,7 @@ def listed_help(value: Any) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def group_of(commands: Sequence[Command], prepare: Callable[[], None]) -> type[TyperGroup]:
+def group_of(commands: Sequence[Command], prepare: Callable[[Command], None]) -> type[TyperGroup]:
     """The class of a group of these commands.
 
     Args:
@@ -97,8 +98,8 @@ def group_of(commands: Sequence[Command], prepare: Callable[[], None]) -> type[T
             """The command that was called, whole."""
             name, _, rest = super().resolve_command(ctx, args)
             command = by_name[str(name)]
-            if command.kernels and not ctx.resilient_parsing and "--help" not in rest:
-                prepare()
+            if command.kernels != "none" and not ctx.resilient_parsing and "--help" not in rest:
+                prepare(command)
             return name, command.load(), rest
 
     return LaterGroup

@@ -27,27 +27,27 @@ EXIT_CODES: dict[type[Exception], int] = {
 
 COMMANDS = (
     Command("init", "running", "Write a settings file to begin from: the streams and queries of the demo, with your broker and registry."),
-    Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
+    Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels="first"),
     Command("demo", "demo", "Run everything on this machine and watch composite events arrive; Ctrl-C ends it."),
     Command("validate", "queries", "Check query files; exit 0 when they can run, 1 with all findings on standard error."),
-    Command("test", "queries", "Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.", kernels=True),
+    Command("test", "queries", "Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.", kernels="checked"),
     Command(
         "explain",
         "queries",
         "Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match.",
     ),
-    Command("replay", "replay", "Run queries over a file of events and write one JSON object per composite event.", kernels=True),
+    Command("replay", "replay", "Run queries over a file of events and write one JSON object per composite event.", kernels="checked"),
     Command(
         "train",
         "shedding",
         "Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).",
-        kernels=True,
+        kernels="checked",
     ),
     Command(
         "evaluate",
         "shedding",
         "Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.",
-        kernels=True,
+        kernels="checked",
     ),
     Command(
         "models",
@@ -68,14 +68,15 @@ COMMANDS = (
     Command("status", "running", "Show what the running application does, query by query."),
     Command("tail", "streams", "Show composite events as they are on their topics."),
     Command("dlq", "streams", "Look at dead letters, and send them again."),
-    Command("reconcile", "running", "Publish the composite events that shedding lost, and retract those that it made up.", kernels=True),
+    Command("reconcile", "running", "Publish the composite events that shedding lost, and retract those that it made up.", kernels="first"),
     Command("checkpoint", "running", "Look into the application's checkpoint, and get out of trouble."),
 )
 
 
-def _prepare() -> None:
+def _prepare(command: Command) -> None:
     """What commands with kernels need."""
-    warm_kernels()
+    if command.kernels == "first":
+        warm_kernels()
     Later("without_pandas", "leave_pandas_out")()
 
 

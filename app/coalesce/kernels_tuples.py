@@ -10,6 +10,7 @@ from app.coalesce.arrays import (
     AFTER,
     ALIVE,
     BEFORE,
+    BLOCK,
     CELLS,
     CURRENT,
     CURRENT_TUPLE,
@@ -50,6 +51,13 @@ from app.coalesce.arrays import (
     VALUES,
 )
 from app.coalesce.kernel import inlined
+
+
+@inlined
+def rouse(memory, run):
+    """The run is to be looked at in the next window, if it is not over: a key may come back behind the gap."""
+    if memory.runs[run, ALIVE]:
+        memory.wakes[run] = memory.blocks[run // BLOCK] = NEVER
 
 
 @inlined
@@ -157,9 +165,9 @@ def _take_back(memory, key):
 
 @inlined
 def wake(rules, memory, run, now):
-    """The run is to be looked at in the next window.
+    """`rouse`, where memory is bounded.
 
-    While it slept only cut bounds moved. Where memory is bounded it may be cut short next, so what was shown of it in the last window before
+    While it slept only cut bounds moved. It may be cut short next, so what was shown of it in the last window before
     ``now`` is written down.
     """
     tuples, runs, t = memory.tuples, memory.runs, (now - 1) // rules[SLIDE] * rules[SLIDE]
@@ -170,7 +178,7 @@ def wake(rules, memory, run, now):
         if newest >= 0:
             runs[run, SHOWN_START] = max(tuples[runs[run, FIRST], START], t - rules[RANGE])
             runs[run, SHOWN_END] = min(tuples[newest, END], t)
-    memory.wakes[run] = NEVER
+    rouse(memory, run)
 
 
 @inlined
@@ -182,7 +190,7 @@ def arrive(rules, memory, arrivals, k, bounded):
     if keys[key, CURRENT] >= 0:
         if bounded:
             wake(rules, memory, keys[key, CURRENT], start)
-        memory.wakes[keys[key, CURRENT]] = NEVER
+        rouse(memory, keys[key, CURRENT])
         if keys[key, SEEN] == start:
             _take_back(memory, key)
         elif rules[DURATION] < 0:
@@ -214,7 +222,7 @@ def arrive(rules, memory, arrivals, k, bounded):
     runs[run, NEWEST] = row
     runs[run, UNTIL_BEFORE] = runs[run, UNTIL]
     runs[run, UNTIL] = end
-    memory.wakes[run] = NEVER
+    rouse(memory, run)
     keys[key, CURRENT], keys[key, CURRENT_TUPLE] = run, row
     keys[key, HELD] += 1
 
@@ -229,7 +237,7 @@ def _split(memory, run, after):
     for j in range(runs.shape[1]):
         runs[new, j] = runs[run, j]
     runs[new, FIRST], runs[run, NEWEST], runs[run, UNTIL] = after, before, tuples[before, END]
-    memory.wakes[new] = NEVER
+    rouse(memory, new)
     tuples[before, AFTER] = tuples[after, BEFORE] = -1
     row = after
     while row >= 0:

@@ -12,6 +12,7 @@ from app.coalesce.arrays import (
     AT_LEAST,
     AT_MOST,
     BEFORE,
+    BLOCK,
     CHANGES,
     COLUMN,
     CONTAINS,
@@ -91,7 +92,20 @@ def _holds(rules, start, end):
 
 
 @inlined
-def _wake(rules, memory, run, newest, t, holds):
+def _turns(rules, wake, t, moved):
+    """The first of ``wake`` and the times behind t at which an interval can begin or cease to lie as `_holds` asks.
+
+    ``moved``: one of its bounds is at the time less this.
+    """
+    for bound in (rules[LOW], rules[HIGH]):
+        for turn in (bound + moved, bound + moved + 1):
+            if t < turn < wake:
+                wake = turn
+    return wake
+
+
+@inlined
+def _wake(rules, memory, run, newest, t):
     """Until when nothing can be told of a run that was looked at in window t, unless a tuple of it comes.
 
     ``newest``: the last tuple that took part. While the interval is fixed, or only a cut bound moves, and ``valid`` goes on to say the
@@ -102,22 +116,21 @@ def _wake(rules, memory, run, newest, t, holds):
     start, size, test, limit = tuples[first, START], rules[RANGE], rules[TEST], rules[LOW]
     if newest != runs[run, NEWEST] and not tuples[runs[run, NEWEST], TOUCHES]:
         return NEVER  # behind a gap it has already gone on
-    if start >= t - size:
-        if until <= t:
-            return start + size + 1  # fixed, until its start is cut
-        if test > AT_LEAST:
-            return NEVER
-        wake = min(until, start + size + 1)  # its end moves with t
-        for turn in (start + limit, start + limit + 1):
-            if test != NO_TEST and t < turn < wake:
-                wake = turn
+    start_moves, end_moves = start < t - size, until > t
+    wake = tuples[first, END] + size if start_moves else start + size + 1
+    if end_moves:
+        wake = min(wake, until)
+    if test == NO_TEST or (start_moves == end_moves and test <= AT_LEAST):
+        return wake  # its length stays
+    if test <= AT_LEAST:
+        turn = until + size - limit if start_moves else start + limit
+        for one in (turn, turn + 1):
+            if t < one < wake:
+                wake = one
         return wake
-    leaves = tuples[first, END] + size
-    if until > t:
-        return min(until, leaves) if test <= AT_LEAST else NEVER  # as long as the window
-    if test == NO_TEST or (test in (LONGER, AT_LEAST) and not holds):
-        return leaves  # its start moves with t
-    return min(leaves, until + size - limit) if test in (LONGER, AT_LEAST) else NEVER
+    if end_moves:
+        wake = _turns(rules, wake, t, 0)
+    return _turns(rules, wake, t, size) if start_moves else wake
 
 
 @kernel(INT(COLUMN, MEMORY, OUTPUT, INT, INT))
@@ -126,75 +139,82 @@ def _evaluate(rules, memory, output, t, window):
 
     Returns the time before which no other time window will tell anything new, unless a tuple comes.
     """
-    tuples, runs, wakes, state = memory.tuples, memory.runs, memory.wakes, memory.state
+    tuples, runs, wakes, blocks, state = memory.tuples, memory.runs, memory.wakes, memory.blocks, memory.state
     counted = rules[COUNTED] != 0
     low = NEVER if counted else t - rules[RANGE]
     sleeping = rules[CHANGES] != 0 and not counted
     quiet = DEAD
     state[EVALUATED] += 1
-    for run in range(state[RUNS]):
-        if wakes[run] > t:
-            quiet = min(quiet, wakes[run])
+    for block in range((state[RUNS] + BLOCK - 1) // BLOCK):
+        if blocks[block] > t:
+            quiet = min(quiet, blocks[block])
             continue
-        first = runs[run, FIRST]
-        while first >= 0 and (tuples[first, PLACE] <= state[RANK] - rules[RANGE] if counted else tuples[first, END] <= low):
-            drop_oldest(memory, run)
-            first = runs[run, FIRST]
-        if first < 0:
-            runs[run, SHOWN] = 0
-            if runs[run, UNTIL] + rules[GAP] < t:  # no tuple can lengthen it any more
-                runs[run, ALIVE] = 0
-                wakes[run] = DEAD
-                state[LIVE_RUNS] -= 1
-            else:
-                quiet = NEVER
-            continue
-        newest = runs[run, NEWEST]
-        beyond = False
-        if tuples[newest, START] >= t:  # it takes no part, but tells whether the interval goes on at t
-            beyond = tuples[newest, TOUCHES] != 0
-            newest = tuples[newest, BEFORE]
-            if newest < 0:
-                runs[run, SHOWN] = 0
-                quiet = NEVER
+        least = DEAD
+        for run in range(block * BLOCK, min((block + 1) * BLOCK, state[RUNS])):
+            if wakes[run] > t:
+                least = min(least, wakes[run])
                 continue
-        start, end = max(tuples[first, START], low), min(tuples[newest, END], t)
-        holds = _holds(rules, start, end)
-        if sleeping:
-            wakes[run] = _wake(rules, memory, run, newest, t, holds)
-        quiet = min(quiet, wakes[run])
-        if not holds:
-            runs[run, SHOWN] = 0
-            continue
-        cut_start = tuples[first, START] < low or tuples[first, TOUCHES] != 0
-        cut_end = tuples[newest, END] > t or beyond
-        same = runs[run, SHOWN] and (cut_start or runs[run, SHOWN_START] == start) and (cut_end or runs[run, SHOWN_END] == end)
-        runs[run, SHOWN], runs[run, SHOWN_START], runs[run, SHOWN_END] = 1, start, end
-        if same and rules[CHANGES]:
-            continue
-        member = first
-        count = state[MEMBERS]
-        while True:
-            output.members[count] = member
-            count += 1
-            if member == newest:
-                break
-            member = tuples[member, AFTER]
-        state[MEMBERS] = count
-        row = state[FOUND]
-        state[FOUND] += 1
-        output.found[row, FOUND_TIME], output.found[row, FOUND_WINDOW] = t, window
-        output.found[row, FOUND_START], output.found[row, FOUND_END] = start, end
-        output.found[row, CUT_START], output.found[row, CUT_END] = cut_start, cut_end
-        output.found[row, FOUND_RUN], output.found[row, FOUND_MEMBERS] = run, count
+            first = runs[run, FIRST]
+            while first >= 0 and (tuples[first, PLACE] <= state[RANK] - rules[RANGE] if counted else tuples[first, END] <= low):
+                drop_oldest(memory, run)
+                first = runs[run, FIRST]
+            if first < 0:
+                runs[run, SHOWN] = 0
+                wakes[run] = runs[run, UNTIL] + rules[GAP] + 1  # until then a tuple can lengthen it
+                if wakes[run] <= t:
+                    runs[run, ALIVE] = 0
+                    wakes[run] = DEAD
+                    state[LIVE_RUNS] -= 1
+                least = min(least, wakes[run])
+                continue
+            newest = runs[run, NEWEST]
+            beyond = False
+            if tuples[newest, START] >= t:  # it takes no part, but tells whether the interval goes on at t
+                beyond = tuples[newest, TOUCHES] != 0
+                newest = tuples[newest, BEFORE]
+                if newest < 0:
+                    runs[run, SHOWN] = 0
+                    least = NEVER
+                    continue
+            start, end = max(tuples[first, START], low), min(tuples[newest, END], t)
+            holds = _holds(rules, start, end)
+            if sleeping:
+                wakes[run] = _wake(rules, memory, run, newest, t)
+            least = min(least, wakes[run])
+            if not holds:
+                runs[run, SHOWN] = 0
+                continue
+            cut_start = tuples[first, START] < low or tuples[first, TOUCHES] != 0
+            cut_end = tuples[newest, END] > t or beyond
+            same = runs[run, SHOWN] and (cut_start or runs[run, SHOWN_START] == start) and (cut_end or runs[run, SHOWN_END] == end)
+            runs[run, SHOWN], runs[run, SHOWN_START], runs[run, SHOWN_END] = 1, start, end
+            if same and rules[CHANGES]:
+                continue
+            member = first
+            count = state[MEMBERS]
+            while True:
+                output.members[count] = member
+                count += 1
+                if member == newest:
+                    break
+                member = tuples[member, AFTER]
+            state[MEMBERS] = count
+            row = state[FOUND]
+            state[FOUND] += 1
+            output.found[row, FOUND_TIME], output.found[row, FOUND_WINDOW] = t, window
+            output.found[row, FOUND_START], output.found[row, FOUND_END] = start, end
+            output.found[row, CUT_START], output.found[row, CUT_END] = cut_start, cut_end
+            output.found[row, FOUND_RUN], output.found[row, FOUND_MEMBERS] = run, count
+        blocks[block] = least
+        quiet = min(quiet, least)
     return quiet
 
 
 @inlined
 def _no_room(memory, output):
-    """One window emits at most every run, and in them every tuple, once."""
+    """One window emits at most every run that has tuples, and in them every tuple, once."""
     state = memory.state
-    return state[FOUND] + state[LIVE_RUNS] > len(output.found) or state[MEMBERS] + state[LIVE] > len(output.members)
+    return state[FOUND] + min(state[LIVE_RUNS], state[LIVE]) > len(output.found) or state[MEMBERS] + state[LIVE] > len(output.members)
 
 
 @kernel(INT(COLUMN, MEMORY, OUTPUT, INT))

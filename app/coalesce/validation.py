@@ -13,6 +13,9 @@ def validate_memory(memory: Memory, rules: Integers) -> None:
         AssertionError: an invariant does not hold.
     """
     state, gap = memory.state, int(rules[at.GAP])
+    _expect(state[at.LIVE_RUNS] == memory.runs[: state[at.RUNS], at.ALIVE].sum(), "runs alive are counted: output has room for them")
+    for run in range(int(state[at.RUNS])):
+        _expect(memory.blocks[run // at.BLOCK] <= memory.wakes[run], "a block sleeps no longer than its runs")
     chained: list[int] = []
     held: dict[int, int] = {}
     for run in range(int(state[at.RUNS])):

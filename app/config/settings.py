@@ -668,7 +668,7 @@ def load_settings(path: Path | None, env: Mapping[str, str]) -> Settings:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError([Finding(f"cannot read the settings file {path}: {error}")]) from error
         written = read_yaml(text, str(path))
-    sourced = merge(written, read_environment(env, frozenset(Settings.model_fields), written.values))
+    sourced = merge(written, read_environment(env, Settings, written.values))
     try:
         settings = Settings.model_validate(sourced.values)
     except ValidationError as error:
@@ -680,6 +680,12 @@ def load_settings(path: Path | None, env: Mapping[str, str]) -> Settings:
 
 
 _NOWHERE = Location("", 0, 0)
+WORDS = {
+    "tuple_type": "a list is wanted, as [a, b]",
+    "dict_type": "a mapping is wanted, as {a: b}",
+    "model_type": "a mapping is wanted, as {a: b}",
+}
+"""Instead of pydantic's words for Python's kinds."""
 
 
 def _finding(detail: Any, sourced: Sourced) -> Finding:
@@ -688,7 +694,7 @@ def _finding(detail: Any, sourced: Sourced) -> Finding:
     dotted = ".".join(str(part) for part in path)
     if detail["type"] == "extra_forbidden":
         return Finding(f'unknown setting "{dotted}"', location, _did_you_mean(path))
-    message = str(detail["msg"]).removeprefix("Value error, ")
+    message = WORDS.get(detail["type"], str(detail["msg"])).removeprefix("Value error, ")
     return Finding(f"{dotted}: {message[:1].lower()}{message[1:]}" if dotted else message, location or _anywhere(sourced))
 
 

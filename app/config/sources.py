@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel, SecretStr
 
 from app.errors import ConfigurationError, Finding, Location
 
 PREFIX = "CEP_"
 NESTING = "__"
 Path = tuple[str | int, ...]
-_SECRET_VALUE = re.compile(r"((?:password|secret|token)\w*[\"']?\s*:\s*).+", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"((?:password|secret|token|jaas|access[._-]key)[\w.-]*[\"']?\s*[:=]\s*).+", re.IGNORECASE)
 """Findings show the line they are about; secrets must not be seen there."""
 _USER_IN_ADDRESS = re.compile(r"(//)[^/@\s\"']+@")
 
@@ -82,33 +84,35 @@ def _keys(node: yaml.Node, path: Path) -> Iterator[tuple[Path, yaml.Mark, int]]:
             yield from _keys(value, (*path, number))
 
 
-def read_environment(env: Mapping[str, str], top_level: frozenset[str], below: dict[str, Any]) -> Sourced:
+def is_setting(variable: str, model: type[BaseModel]) -> bool:
+    """Whether a variable gives a setting; those that neither hold ``__`` nor name a setting of the first level belong to somebody else (Kubernetes' ``CEP_PORT`` for instance)."""
+    path = variable.removeprefix(PREFIX).lower()
+    return variable.startswith(PREFIX) and (NESTING in path or path in model.model_fields)
+
+
+def read_environment(env: Mapping[str, str], model: type[BaseModel], below: dict[str, Any]) -> Sourced:
     """The settings among environment variables: ``CEP_KAFKA__BOOTSTRAP_SERVERS`` is ``kafka.bootstrap_servers``.
 
-    Values are YAML, so lists and mappings can be given (``["a", "b"]``). Names are compared without case; below ``streams`` and other
-    free keys the spelling of the settings file wins. Variables that neither hold ``__`` nor name a top-level setting belong to
-    somebody else (Kubernetes' ``CEP_PORT`` for instance) and are left alone.
+    Values are YAML, so lists and mappings can be given (``["a", "b"]``); those of settings that are texts are taken as they stand (``yes`` is a password as
+    any other). Names are compared without case; below ``streams`` and other free keys the spelling of the settings file wins.
 
     Args:
-        env: the environment.
-        top_level: names of the settings of the first level.
+        env: the environment; what is no setting (`is_setting`) is left alone.
+        model: the settings.
         below: the values of the settings file, for the spelling of free keys.
     """
     values: dict[str, Any] = {}
     places: dict[Path, Location] = {}
     for name, text in sorted(env.items()):
-        if not name.startswith(PREFIX):
+        if not is_setting(name, model):
             continue
-        segments = name.removeprefix(PREFIX).lower().split(NESTING)
-        if len(segments) == 1 and segments[0] not in top_level:
-            continue
-        path = _spelling(segments, below)
+        path = _spelling(name.removeprefix(PREFIX).lower().split(NESTING), below)
         node = values
         for segment in path[:-1]:
             inner = node.get(segment)
             node[segment] = inner if isinstance(inner, dict) else {}
             node = node[segment]
-        node[path[-1]] = _plain(text)
+        node[path[-1]] = text if _is_text(model, path) else plain_value(text)
         places[tuple(path)] = Location(name, 1, 1)  # without its text: it may be a secret
     return Sourced(values, places)
 
@@ -123,12 +127,28 @@ def _spelling(segments: list[str], below: Any) -> list[str]:
     return path
 
 
-def _plain(text: str) -> Any:
+def _is_text(model: type[BaseModel], path: Sequence[str]) -> bool:
+    """Whether a setting is a text and nothing else."""
+    kinds: tuple[Any, ...] = (model,)
+    for segment in path:
+        sections = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        mappings = [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]
+        found = [section.model_fields[segment].annotation for section in sections if segment in section.model_fields] + mappings
+        kinds = tuple(kind for one in found for kind in _alternatives(one))
+    return bool({str, SecretStr} & set(kinds)) and set(kinds) <= {str, SecretStr, type(None)}
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {UnionType, Union} else (annotation,)
+
+
+def plain_value(text: str) -> Any:
+    """A variable's text as YAML, where that makes it a list, a mapping or a boolean."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
-    # A password of digits stays a text; numbers are read by the type of the setting.
+    # numbers are read by the type of the setting
     return value if isinstance(value, dict | list | bool) else text
 
 

@@ -28,7 +28,7 @@ State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where a state is: the middle of its box."""
 
     x: float
@@ -75,7 +75,7 @@ def gap(states: Sequence[State]) -> float:
     return max(LEAST_GAP, 24 + LETTER * min(LABEL, max(map(len, texts), default=0)))
 
 
-def placed(states: Sequence[State]) -> dict[int, Place]:
+def placed(states: Sequence[State]) -> dict[int, Position]:
     """By state: columns by distance from the first, rows in the order in which they are found."""
     width = NODE_WIDTH + gap(states)
     depths = {states[0]["state"]: 0}
@@ -92,7 +92,7 @@ def placed(states: Sequence[State]) -> dict[int, Place]:
         columns.setdefault(depths.get(state["state"], 0), []).append(state["state"])
     tallest = max(map(len, columns.values()))
     return {
-        state: Place(
+        state: Position(
             MARGIN_X + NODE_WIDTH / 2 + depth * width, MARGIN_Y + NODE_HEIGHT / 2 + (row + (tallest - len(column)) / 2) * ROW, depth
         )
         for depth, column in columns.items()
@@ -100,7 +100,7 @@ def placed(states: Sequence[State]) -> dict[int, Place]:
     }
 
 
-def _node(state: State, place: Place) -> Markup:
+def _node(state: State, place: Position) -> Markup:
     x, y = place.x - NODE_WIDTH / 2, place.y - NODE_HEIGHT / 2
     boxes = [element("rect", x=x, y=y, width=NODE_WIDTH, height=NODE_HEIGHT, rx=8, class_="node")]
     if state["ends"]:
@@ -119,7 +119,7 @@ def _node(state: State, place: Place) -> Markup:
     return element("g", [element("title", [f"state {state['state']}: {left}"]), *boxes, *texts])
 
 
-def _arrows(state: State, places: Mapping[int, Place], name: str) -> Iterator[Markup]:
+def _arrows(state: State, places: Mapping[int, Position], name: str) -> Iterator[Markup]:
     """One arrow to each of the next states, whatever number of ways lead there."""
     ways: dict[int, list[Mapping[str, Any]]] = {}
     for edge in state["edges"]:
@@ -140,7 +140,7 @@ def way(edge: Mapping[str, Any]) -> str:
     return f"{edge['item']} if {' and '.join(edge['decides'])}" if edge["decides"] else str(edge["item"])
 
 
-def _arrow(start: Place, end: Place, edges: Sequence[Mapping[str, Any]], name: str) -> Markup:
+def _arrow(start: Position, end: Position, edges: Sequence[Mapping[str, Any]], name: str) -> Markup:
     """Over it what comes, under it what that needs; the whole of it where the pointer rests."""
     path, x, y = _curve(start, end)
     lines = [clipped(f"UNTIL of {edge['item']}" if edge["until"] else edge["item"], LABEL) for edge in edges[:3]]
@@ -153,7 +153,7 @@ def _arrow(start: Place, end: Place, edges: Sequence[Mapping[str, Any]], name: s
     return element("g", [element("title", [" / ".join(map(way, edges))]), drawn, *texts])
 
 
-def _curve(start: Place, end: Place) -> tuple[str, float, float]:
+def _curve(start: Position, end: Position) -> tuple[str, float, float]:
     """The path, and where its text stands."""
     half_width, half_height = NODE_WIDTH / 2, NODE_HEIGHT / 2
     if start == end:
@@ -171,7 +171,7 @@ def _curve(start: Place, end: Place) -> tuple[str, float, float]:
     return d, (start.x + end.x) / 2, low - 4
 
 
-def _beginning(place: Place, name: str) -> Markup:
+def _beginning(place: Position, name: str) -> Markup:
     x = place.x - NODE_WIDTH / 2
     return element("path", d=f"M{number(x - 26)} {number(place.y)}H{number(x - 4)}", class_="arrow", marker_end=f"url(#arrow-{name})")
 

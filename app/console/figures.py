@@ -11,20 +11,20 @@ from app.console.automaton import automaton
 from app.console.condition import of_application, of_query
 from app.console.plots import Values
 from app.console.recent import Recent
+from app.control.law.levels import place_of
 from app.control.plane import ControlPlane
 from app.control.server.health import QUESTIONS
 from app.events.failures import Reason
 from app.observe.latency import interpolated_quantile
 from app.query.plan import Plan
-from shedding.registry import METHODS
+from shedding.registry import METHODS, Entry
 
 Plain = dict[str, Any]
 
 WORST_FIRST = ("bound broken", "broken", "shedding", "draining", "stopped", "healthy", "running", "disabled")
 REJECTED = ("late", "oversized", *(reason.value for reason in Reason))
 """Why events are refused."""
-WHERE = {"tuples": "in memory", "partial matches": "in matching"}
-"""By what a shedder drops; all else is dropped at the ingress, before it travels."""
+WHERE = {"ingress": "at the ingress", "bucket": "in the bucket", "matching": "in matching"}
 
 
 class Figures:
@@ -112,9 +112,9 @@ class Figures:
         if query["status"] == "running" and plan is not None:
             counts = self._plane.history.latencies(name, now)
             lately = self._plane.history.lately(name, now)
-            level = METHODS[plan.shedding.shedder].level
+            method = METHODS[plan.shedding.shedder]
             answer |= {
-                "shedding": {"shedder": plan.shedding.shedder, "what": level, "where": WHERE.get(level, "at the ingress")},
+                "shedding": {"shedder": plan.shedding.shedder, "what": method.level, "where": _where(method)},
                 "latency": {
                     "bound_ms": plan.shedding.latency_bound_ms,
                     "p50_ms": interpolated_quantile(counts, 0.5),
@@ -128,6 +128,11 @@ class Figures:
     def _plans(self) -> dict[str, Plan]:
         running = self._plane.catalog
         return {} if running is None else {plan.name: plan for plan in running.current}
+
+
+def _where(method: Entry) -> str:
+    """Where it is dropped: before it travels, or behind the hand-over."""
+    return "in memory" if method.level == "tuples" else WHERE[place_of(method)]
 
 
 def _worst_first(query: Plain) -> tuple[int, str]:

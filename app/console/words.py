@@ -32,17 +32,22 @@ def count(value: Any) -> str:
 def short(value: Any) -> str:
     """A number of any size, in three digits or so.
 
-    >>> [short(one) for one in (0, 0.25, 3.14159, 31.4, 314, 31415, 3141592, None)]
-    ['0', '0.25', '3.1', '31', '314', '31.4k', '3.14M', '–']
+    >>> [short(one) for one in (0, 0.25, 3.14159, 31.4, 314, 9_999.6, 31415, 999_500, 3141592, 999_999_999, 1.5e12, None)]
+    ['0', '0.25', '3.1', '31', '314', '10k', '31.4k', '1M', '3.14M', '1G', '1,500G', '–']
     """
     if not known(value):
         return UNKNOWN
     for limit, divisor, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if abs(value) >= limit:
-            return f"{value / divisor:.3g}{unit}"
+        if abs(value) >= 0.9995 * limit:
+            return f"{_three(value / divisor)}{unit}"
     if abs(value) >= 10:
         return f"{value:,.0f}"
     return f"{value:.1f}".removesuffix(".0") if abs(value) >= 1 else f"{value:.2g}"
+
+
+def _three(value: float) -> str:
+    """Three digits, or all of a larger number."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def rate(value: Any) -> str:
@@ -57,14 +62,14 @@ def rate(value: Any) -> str:
 def duration(value: Any) -> str:
     """Milliseconds as a time that people can hold.
 
-    >>> [duration(one).replace(SPACE, " ") for one in (0, 12.3, 950, 1234, 61_000, 7_300_000, 200_000_000)]
-    ['0 ms', '12 ms', '950 ms', '1.23 s', '61 s', '2.03 h', '2.31 d']
+    >>> [duration(one).replace(SPACE, " ") for one in (0, 12.3, 950, 1234, 61_000, 7_300_000, 200_000_000, 345_600_000_000)]
+    ['0 ms', '12 ms', '950 ms', '1.23 s', '61 s', '2.03 h', '2.31 d', '4,000 d']
     """
     if not known(value):
         return UNKNOWN
     for limit, divisor, unit in ((172_800_000, 86_400_000, "d"), (7_200_000, 3_600_000, "h"), (120_000, 60_000, "min"), (1000, 1000, "s")):
         if abs(value) >= limit:
-            return f"{value / divisor:.3g}{SPACE}{unit}"
+            return f"{_three(value / divisor)}{SPACE}{unit}"
     return f"{value:.0f}{SPACE}ms"
 
 

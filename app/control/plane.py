@@ -376,7 +376,8 @@ class ControlPlane:
         now, inflow = self._clock(), self._inflow
         inflow.assign(progress.end, self._elapsed())
         inflow.remember(progress, totals, greatest_times)
-        done = Done(progress, totals, directive, self._last_totals)
+        before = self._last_totals if self._last_totals is not None or self._log is None else self._log.totals(totals.batch - 1)
+        done = Done(progress, totals, directive, before)
         self._last_totals = totals
         for stream in self._decider.observe(done, self._catalog, Streams(inflow.sources.stream_of, self._settings.stream_of)):
             self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)

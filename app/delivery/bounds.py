@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+TopicAndPartition = tuple[str, int]
+"""A topic partition, as Kafka calls it: the topic's name and the partition's number."""
+
 REQUEST_S = 20.0
 
-Place = tuple[str, int]
 
-
-def bounds(consumer: Consumer, places: Sequence[Place], since_ms: int | None) -> tuple[dict[Place, int], dict[Place, int]]:
+def bounds(
+    consumer: Consumer, places: Sequence[TopicAndPartition], since_ms: int | None
+) -> tuple[dict[TopicAndPartition, int], dict[TopicAndPartition, int]]:
     """By topic and partition, the offset of the first record of the time, and the one behind the last that is there now.
 
     Args:

@@ -20,7 +20,7 @@ from app.delivery.record_headers import UnreadableHeadersError, headers_of
 CLOSE = 500
 """Offsets nearer than this are read in one sweep; a seek costs a round trip (about 1 ms), a record in between 3 µs."""
 IMPATIENT_S = 1.0
-"""How long a sweep may take after one that got no answer: a broker that is away must not hold the batch up once per letter."""
+"""How long a sweep waits for a record after one that got no answer: a broker that is away must not hold the batch up once per letter."""
 PASSING = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT})  # noqa: SLF001 - so named
 """Errors after which the client goes on trying by itself."""
 NO_MATTER = KafkaError.GROUP_AUTHORIZATION_FAILED
@@ -57,7 +57,7 @@ class OriginalReader:
 
     Args:
         options: of the client; see `app.delivery.security.shipped_consumer_options`.
-        timeout_s: how long one sweep may take.
+        timeout_s: how long one sweep may take, and wait for a record.
     """
 
     def __init__(self, options: Mapping[str, str], timeout_s: float = 20.0) -> None:
@@ -98,11 +98,12 @@ class OriginalReader:
         Raises:
             UnreadableError: nobody knows what became of the others.
         """
-        wanted, deadline, reason = set(run), monotonic() + self._patience_s, "no answer"
+        wanted, reason, began_s = set(run), "no answer", monotonic()
+        heard_s = began_s
         try:
             self._consumer = self._kept()
             self._consumer.assign([begin])
-            while monotonic() < deadline:
+            while (now_s := monotonic()) < heard_s + self._patience_s and now_s < began_s + self._timeout_s:
                 message = self._consumer.poll(min(1.0, self._patience_s))
                 if message is None:
                     continue
@@ -110,6 +111,7 @@ class OriginalReader:
                 if error is not None and error.code() == NO_MATTER:
                     continue
                 if error is None:
+                    heard_s = monotonic()
                     if message.offset() in wanted:
                         found[message.offset()] = _original(message)
                     if message.offset() >= run[-1]:

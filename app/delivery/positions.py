@@ -7,14 +7,12 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from app.delivery.bounds import TopicAndPartition
 from app.delivery.connection import NOT_ALLOWED, absent
 from app.delivery.originals import NO_MATTER, PASSING
 from app.errors import AccessRefusedError, DependencyError
 
 ANSWER_S = 30.0
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 class Positions:
@@ -33,7 +31,7 @@ class Positions:
         """Leaves the broker."""
         self._consumer.close()
 
-    def bounds(self, topics: Iterable[str]) -> dict[Place, tuple[int, int]]:
+    def bounds(self, topics: Iterable[str]) -> dict[TopicAndPartition, tuple[int, int]]:
         """The first offset that is there, and the one after the last, of every partition.
 
         Raises:
@@ -50,7 +48,7 @@ class Positions:
             raise self._unreachable(error.args[0]) from error
         return {place: (low, high) for place, (low, high) in found.items()}
 
-    def at(self, times_ms: Mapping[Place, int]) -> dict[Place, int | None]:
+    def at(self, times_ms: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int | None]:
         """The first offset with that Kafka timestamp or a later one, so all before are earlier; None where there is none.
 
         Raises:
@@ -68,7 +66,7 @@ class Positions:
                 raise self._unreachable(one.error)
         return {(one.topic, one.partition): None if one.offset < 0 else one.offset for one in answers}
 
-    def time_at(self, place: Place, offset: int) -> int | None:
+    def time_at(self, place: TopicAndPartition, offset: int) -> int | None:
         """The Kafka timestamp of the first record from an offset on, ms; None where there is none.
 
         Raises:
@@ -96,7 +94,7 @@ class Positions:
             AccessRefusedError: one must not be read.
             DependencyError: a topic does not exist, or no answer.
         """
-        first: dict[str, tuple[Place, int]] = {}
+        first: dict[str, tuple[TopicAndPartition, int]] = {}
         for place, (low, high) in self.bounds(topics).items():
             if low < high:
                 first.setdefault(place[0], (place, low))

@@ -1,1 +1,1 @@
-"""Events as arrays: batches, Avro schema → columns, wire formats, registry, files of events."""
+"""Events as arrays: batches, Avro schema → columns, wire formats, registry; rows and what they teach."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -300,23 +300,23 @@ def stream_records(definition: StreamDefinition, schemas: Sequence[AvroSchema]) 
 
 def _record_type(definition: StreamDefinition, schema: AvroSchema, record: dict[str, Any], problems: list[str]) -> RecordType:
     name = record["name"].rsplit(".", 1)[-1]
-    found = {
-        _dotted(path): (path, kind, nullable) for path, kind, nullable in _leaves(schema, record, (), (record["name"],), nullable=False)
-    }
-    time_path, time_kind, _ = found.get(definition.time_attribute or "", ((), None, False))
+    found = {leaf.attribute.name: leaf for leaf in _leaves(schema, record, (), (record["name"],), nullable=False)}
+    time = found.get(definition.time_attribute or "")
+    time_kind = None if time is None else time.attribute.kind
     if definition.time_attribute is not None and time_kind not in (Kind.TIME, Kind.INTEGER):
         what = "has no attribute" if time_kind is None else "has no date, timestamp or number of milliseconds in"
         problems.append(f'record {name} {what} "{definition.time_attribute}", which is to be the time')
     type_path = None
     if definition.type_attribute is not None:
-        type_path, type_kind, _ = found.get(definition.type_attribute, ((), None, False))
-        if type_kind is not Kind.STRING:
+        type_leaf = found.get(definition.type_attribute)
+        type_path = () if type_leaf is None else type_leaf.path
+        if type_leaf is None or type_leaf.attribute.kind is not Kind.STRING:
             problems.append(f'record {name} has no text attribute "{definition.type_attribute}", which is to be the type')
     leaves = []
-    for dotted, (path, kind, nullable) in found.items():
+    for dotted, leaf in found.items():
         renamed = definition.renames.get(f"{name}.{dotted}", definition.renames.get(dotted, dotted))
-        if path != time_path and renamed not in ("time", "type"):
-            leaves.append(Leaf(path, Attribute(renamed, kind, nullable)))
+        if leaf is not time and renamed not in ("time", "type"):
+            leaves.append(Leaf(leaf.path, replace(leaf.attribute, name=renamed)))
     for wanted in definition.elements:
         path = element_path(wanted)
         inside = _element_kind(schema, record, path)
@@ -324,23 +324,22 @@ def _record_type(definition: StreamDefinition, schema: AvroSchema, record: dict[
             leaves.append(Leaf(path, Attribute(definition.renames.get(wanted, wanted), inside, nullable=True)))
     attributes = [leaf.attribute.name for leaf in leaves]
     problems += [f'record {name} has two attributes "{a}"' for a in sorted({a for a in attributes if attributes.count(a) > 1})]
-    return RecordType(name, schema, record, time_path, tuple(leaves), type_path)
+    return RecordType(name, schema, record, () if time is None else time.path, tuple(leaves), type_path)
 
 
 def _dotted(path: Path) -> str:
     return ".".join(str(step) for step in path)
 
 
-def _leaves(
-    schema: AvroSchema, record: dict[str, Any], path: Path, inside: tuple[str, ...], *, nullable: bool
-) -> Iterator[tuple[Path, Kind, bool]]:
-    """Scalars of a record and its nested records, in order; recursion ends where a record would hold itself."""
+def _leaves(schema: AvroSchema, record: dict[str, Any], path: Path, inside: tuple[str, ...], *, nullable: bool) -> Iterator[Leaf]:
+    """Scalars of a record and its nested records, by their paths, in order; recursion ends where a record would hold itself."""
     for entry in record["fields"]:
         here = (*path, entry["name"])
         node, null = without_null(schema, entry["type"])
         kind = merged_kind(schema, node)
         if kind is not None:
-            yield here, kind, nullable or null
+            symbols = tuple(node["symbols"]) if isinstance(node, dict) and type_name(node) == "enum" else ()
+            yield Leaf(here, Attribute(_dotted(here), kind, nullable or null, symbols))
         elif isinstance(node, dict) and type_name(node) == "record" and node["name"] not in inside:
             yield from _leaves(schema, node, here, (*inside, node["name"]), nullable=nullable or null)
 

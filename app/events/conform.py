@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from app.events.batch import ABSENT, NULL, PRESENT, VALUE_TYPES, Column, Dictionary, EventBatch, take
 from app.events.rows import BadValueError, converted
 from app.events.types import Attribute, Kind, StreamSchema
+from app.similar import closest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,17 +31,27 @@ class Conformed:
     bad: Mapping[int, str]
 
 
-def conformed(batch: EventBatch, schema: StreamSchema) -> Conformed:
+NOTHING: Mapping[str, frozenset[str]] = MappingProxyType({})
+
+
+def conformed(batch: EventBatch, schema: StreamSchema, required: Mapping[str, frozenset[str]] = NOTHING) -> Conformed:
     """Converts the columns of events whose kinds came from the data.
 
     Integers become floats or times (milliseconds), ISO-8601 texts times, whole floats integers, numbers texts, as the schema asks. What is
     missing is NULL where the type has the attribute and ABSENT where it does not.
+
+    Args:
+        batch: in file order.
+        schema: of the stream.
+        required: by event type (with a type attribute: by the name of the one that the schema has), attributes without which an event is bad.
     """
     bad: dict[int, str] = {}
     batch, rows = _typed(batch, schema, bad)
     owners = {name: _owned(batch, schema, name) for name in (attribute.name for attribute in schema.columns())}
     columns = {attribute.name: _column(batch, attribute, owners[attribute.name], rows, bad) for attribute in schema.columns()}
     whole = EventBatch(batch.time, batch.source, batch.offset, batch.type, columns)
+    for row, message in _missing(batch, whole, schema, required).items():
+        bad.setdefault(int(rows[row]), message)
     if bad:
         keep = np.flatnonzero(~np.isin(rows, list(bad)))
         whole, rows = take(whole, keep), rows[keep]
@@ -89,6 +101,37 @@ def _column(batch: EventBatch, attribute: Attribute, owned: NDArray[np.bool_], r
         bad.setdefault(int(rows[row]), f'attribute "{attribute.name}": {message}')
     state = np.where(present, PRESENT, np.where(owned, NULL, ABSENT)).astype(np.uint8)
     return Column(attribute.kind, found.values, state if state.any() else None, found.dictionary)
+
+
+def _missing(given: EventBatch, whole: EventBatch, schema: StreamSchema, required: Mapping[str, frozenset[str]]) -> dict[int, str]:
+    """Events without a value that they must have, and what is missing; attributes that the schema does not know may be meant."""
+    found: dict[int, str] = {}
+    others = [name for name in given.columns if name not in whole.columns]
+    for owner, names in sorted(required.items()):
+        own = np.ones(len(whole), dtype=bool) if schema.type_attribute is not None else _is_type(whole, owner)
+        for name in sorted(names & set(whole.columns)):
+            state = whole.columns[name].state
+            rows = np.flatnonzero(own & (state == NULL)) if state is not None else np.zeros(0, dtype=np.int64)
+            near = closest(name, (other for other in others if _has_any(given.columns[other], rows))) if len(rows) else None
+            hint = f'; did you mean "{near}"?' if near else ""
+            for row in rows.tolist():
+                found.setdefault(row, f'no "{name}", which every {owner} has{hint}')
+    return found
+
+
+def _is_type(batch: EventBatch, name: str) -> NDArray[np.bool_]:
+    entries = [] if batch.type.dictionary is None else batch.type.dictionary.entries()
+    return np.array([entry == name.encode() for entry in entries], dtype=bool)[batch.type.values] if entries else np.zeros(len(batch), bool)
+
+
+def _has_any(column: Column, rows: NDArray[np.int64]) -> bool:
+    return column.state is None or bool((column.state[rows] == PRESENT).any())
+
+
+def as_kind(column: Column, kind: Kind) -> Column:
+    """A column as one of another kind; cells that cannot be are empty."""
+    present = np.ones(len(column.values), dtype=bool) if column.state is None else column.state == PRESENT
+    return _converted(column, kind, present, {})
 
 
 def _converted(column: Column, kind: Kind, present: NDArray[np.bool_], wrong: dict[int, str]) -> Column:

@@ -84,6 +84,9 @@ class BatchDecoder:
         source: of writers' schemas; the programs of those seen are kept.
         wanted: decode only these attributes; None: all.
 
+    Attributes:
+        unknown: schemas that stay unknown whatever the source says by now; those that it does not know are added. None: it is asked again with the next batch.
+
     Raises:
         ConfigurationError: the readers' schemas do not make a stream.
     """
@@ -101,6 +104,7 @@ class BatchDecoder:
         self._wanted = None if wanted is None else frozenset(wanted)
         self._layout: Layout = layout_of(self._records, self._wanted)
         self._compiled: dict[int | str, _Compiled] = {}
+        self.unknown: set[int | str] | None = None
         self._entries: NDArray[np.int64] | None = None
 
     @property
@@ -167,7 +171,9 @@ class BatchDecoder:
             work.details.update(compiled.general.decode(records, work.cells, work.interner))
 
     def _compiled_for(self, key: int | str) -> _Compiled | None:
-        """The program of a schema; None if the registry does not know it (it is asked again with the next batch)."""
+        """The program of a schema; None if the registry does not know it."""
+        if self.unknown is not None and key in self.unknown:
+            return None
         known = self._compiled.get(key)
         if known is None:
             try:
@@ -178,6 +184,8 @@ class BatchDecoder:
                 known = _Compiled(problem=TOO_DEEP)
             else:
                 if writer is None:
+                    if self.unknown is not None:
+                        self.unknown.add(key)
                     return None
                 known = self._compile(writer)
             self._compiled[key] = known

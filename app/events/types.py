@@ -5,7 +5,7 @@ Pure values. A stream holds events of one or more types; attributes of the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -38,6 +38,8 @@ class Attribute:
     name: str
     kind: Kind
     nullable: bool = False
+    symbols: tuple[str, ...] = field(default=(), compare=False)
+    """The only texts that it can be, of an Avro enum; empty: any. Warnings ask for them, and nothing that is matched: with one more the schema is the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,18 @@ class Child:
     Start it from a thread that lives as long as it shall (Linux ties it to the thread, not to the process).
     """
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str | None] | None = None) -> None:
+        """Starts it.
+
+        Args:
+            name: for messages.
+            command: the program and what it is given.
+            log: file that both its outputs are appended to.
+            environment: variables beside ours, or (None) not to be handed on.
+        """
         self.name = name
         self.log = log
+        merged = {**os.environ, **(environment or {})}
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -32,7 +41,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={variable: text for variable, text in merged.items() if text is not None},
                 start_new_session=True,
             )
 

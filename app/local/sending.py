@@ -131,6 +131,11 @@ class Sender:
         self._started = time.monotonic()
         return len(topic.partitions)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody ended the sending before all was sent."""
+        return self._stopped
+
     def stop(self) -> None:
         """Makes a running :meth:`send` return soon; for other threads and signal handlers."""
         self._stopped = True

@@ -128,7 +128,7 @@ class Deployment:
     old: tuple[QueryTexts | None, ...]
     """By query; what an old version that goes on is planned from, None for the running ones."""
     since: tuple[int | None, ...]
-    """By query; when its present version was put beside others that ran already, ms; None: it runs since the checkpoint began, or nobody noted it."""
+    """By query; since when it finds what it finds and writes it where it does (`app.pipeline.preparation.numbered`), ms: when its present version was put beside others that ran already, or how its streams are read, or its topic, was changed; None: it runs since the checkpoint began, or nobody noted it."""
 
     @property
     def texts(self) -> QueryTexts:

@@ -13,6 +13,7 @@ from app.control.placement import OwnerId
 from app.errors import CepError, DependencyError, SnapshotError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
+from app.owners.watch import Watch
 from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, WireKey, connect
 from app.storage.frames import ForeignError, FormatError, OtherKindError, TornError
 from app.storage.store import MissingError, StorageAwayError, StorageError
@@ -84,6 +85,7 @@ class Owners:
     def __init__(self, key: WireKey, settings: OwnerSettings) -> None:
         self._key = key
         self._settings = settings
+        self._watch = Watch(key)
         self._wires: dict[OwnerId, Wire] = {}
         self._given_up: list[OwnerId] = []
         self._pool = ThreadPoolExecutor(MOST_OWNERS, "owners")
@@ -113,12 +115,14 @@ class Owners:
 
         Args:
             owner: who.
-            leave_alone: for a while, too, where there are others: it answers us, and cannot be reached by those that have something for it.
+            leave_alone: for a while, too, where there are others: it answers us, and cannot be reached by those that have something for it. So is
+                who was on a machine that has vanished: to look for it would take seconds.
         """
-        if leave_alone:
+        if leave_alone or self._watch.vanished(owner.host):
             self._silent[owner.host, owner.port] = time.monotonic() + LEFT_ALONE_S
         wire = self._wires.pop(owner, None)
         if wire is not None:
+            self._watch.release(owner.host, wire)
             wire.close()
             self._given_up.append(owner)
 
@@ -167,9 +171,14 @@ class Owners:
         with ThreadPoolExecutor(max(1, len(wires)), "stacks") as pool:  # the others may all wait for owners that do not answer
             return dict(pool.map(look, wires))
 
-    def close(self) -> None:
-        """Says goodbye: owners forget what they held."""
-        self.tell(Ask({"op": "close", "application": self._settings.application}))
+    def close(self, *, say: bool = True) -> None:
+        """Leaves the owners.
+
+        Args:
+            say: tell them to forget what they held; not while somebody else waits for an answer of theirs.
+        """
+        if say:
+            self.tell(Ask({"op": "close", "application": self._settings.application}))
         for owner in list(self._wires):
             self.give_up(owner)
         self._pool.shutdown(wait=False)  # an owner may yet be at a batch that nobody waits for any more
@@ -195,4 +204,5 @@ class Owners:
         if said["protocol"] != PROTOCOL:
             log.error("an owner is of another version, restart the application", owner=place, protocol=said["protocol"], own=PROTOCOL)
             return None
+        self._watch.guard(*address, wire)
         return OwnerId(address[0], address[1], int(said["pid"])), wire

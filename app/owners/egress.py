@@ -65,10 +65,21 @@ class Records:
     values: list[bytes | None] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
 
-    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, *, composite: bool = False) -> None:
-        """Appends one record; what is too large goes without its value, and to the dead letters if it is a composite event: nobody else can complete it."""
+    def add(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, *, composite: bool = False, more_bytes: int = 0
+    ) -> None:
+        """Appends one record; what is too large goes without its value, and to the dead letters if it is a composite event: nobody else can complete it.
+
+        Args:
+            topic: where it goes.
+            key: its key.
+            value: its value.
+            headers: its headers.
+            composite: whether it is a composite event.
+            more_bytes: that it may have beyond the limit.
+        """
         size = _size(key, value, headers)
-        if size > self.limit.record_bytes:
+        if size > self.limit.record_bytes + more_bytes:
             topic, key, value, headers = self._cut(topic, size, key, headers, composite=composite)
         self.topics.append(topic)
         self.keys.append(key)

@@ -126,6 +126,8 @@ def _listener(host: str) -> socket.socket:
 def _keep(listeners: list[socket.socket], key: WireKey, serve: Callable[[socket.socket, WireKey], None], daemon: int) -> None:
     """The keeper's life."""
     die_with_parent(daemon)
+    # the daemon leaves the terminal's group only behind our fork: Ctrl-C would end us and all owners, and the batch in flight waits for these
+    os.setpgid(0, 0)
     call_yourself("cep-keeper")
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

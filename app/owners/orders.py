@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,24 +36,27 @@ class TaskOrders:
         application: whose buckets are meant; see `OwnerSettings.application`.
         attempt: counts how often the driver has begun this run's batches; deliveries of earlier attempts are forgotten.
         owners: who gets the chunks.
+        unknown: by Spark partition, schemas that the registry did not know in an attempt before: they stay unknown, since owners may have done their part of it.
     """
 
     application: str
     attempt: int
     directive: Directive
     owners: tuple[OwnerPlace, ...] = ()
+    unknown: Mapping[int, Sequence[int | str]] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """For a local property: it is sent with every task, so it is compressed."""
         plain = [self.application, self.attempt, self.directive.to_plain(), [[one.host, one.port, one.buckets] for one in self.owners]]
+        plain.append([[part, list(keys)] for part, keys in self.unknown.items() if keys])
         return base64.b85encode(zlib.compress(orjson.dumps(plain), 1)).decode()
 
     @staticmethod
     def from_text(text: str) -> TaskOrders:
         """Reads what `to_text` gave."""
-        application, attempt, directive, owners = orjson.loads(zlib.decompress(base64.b85decode(text)))
+        application, attempt, directive, owners, unknown = orjson.loads(zlib.decompress(base64.b85decode(text)))
         places = tuple(OwnerPlace(host, port, tuple(buckets)) for host, port, buckets in owners)
-        return TaskOrders(application, attempt, Directive.from_plain(directive), places)
+        return TaskOrders(application, attempt, Directive.from_plain(directive), places, dict(unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Advance:
 
     Attributes:
         greatest: by source, the greatest event time that the batch's tasks have seen.
-        parts: tasks whose deliveries the owner must have.
+        parts: by task whose delivery the owner must have, which of its copies; see `app.owners.inbox.Delivery`.
         buckets: all that it is to hold; others are forgotten.
         packed: directive and greatest times as `packed_orders` made them, once for all owners; they go into the log entries as they are.
     """
@@ -122,7 +125,7 @@ class Advance:
     attempt: int
     directive: Directive
     greatest: Mapping[int, int]
-    parts: tuple[int, ...]
+    parts: Mapping[int, int]
     buckets: tuple[BucketOrder, ...]
 
     packed: bytes = b""
@@ -133,7 +136,7 @@ class Advance:
             "application": self.application,
             "batch": self.batch,
             "attempt": self.attempt,
-            "parts_wanted": self.parts,
+            "parts_wanted": list(self.parts.items()),
             "buckets": [[one.number, one.epoch, one.why] for one in self.buckets],
         }
 
@@ -142,7 +145,7 @@ class Advance:
         """Reads what `to_plain` gave, and `packed_orders`."""
         directive, greatest = opened_orders(packed)
         buckets = tuple(BucketOrder(*one) for one in plain["buckets"])
-        wanted = tuple(plain["parts_wanted"])
+        wanted = dict(plain["parts_wanted"])
         return Advance(plain["application"], plain["batch"], plain["attempt"], directive, greatest, wanted, buckets, bytes(packed))
 
 

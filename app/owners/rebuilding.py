@@ -55,7 +55,7 @@ def entry_parts(order: Advance, chunks: Sequence[Payload]) -> list[Part]:
 def fed_again(order: Advance, parts: Sequence[memoryview], batch: int) -> tuple[Advance, Sequence[memoryview]]:
     """The order that a log entry was fed under, and its chunks."""
     directive, greatest = opened_orders(parts[0])
-    return Advance(order.application, batch, 0, directive, greatest, (), ()), parts[1:]
+    return Advance(order.application, batch, 0, directive, greatest, {}, ()), parts[1:]
 
 
 def rebuilt(checkpoint: str, state: StateLog, number: int, order: Advance) -> Rebuilt:

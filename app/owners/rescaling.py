@@ -66,7 +66,7 @@ def move(checkpoint: str, home: StateHome, buckets: int, deployment: Deployment,
         tell("no batch is committed yet: nothing is to be moved")
         _clear(store, following)
         return MovedState(following, committed)
-    order = Advance("", committed + 1, 0, newest.directive, {}, (), ())
+    order = Advance("", committed + 1, 0, newest.directive, {}, {}, ())
     snapshots = []
     for number in range(buckets):
         snapshots.append(_state_of(checkpoint, store, home, number, order))

@@ -84,7 +84,7 @@ class Owner:
         payloads: dict[int, list[memoryview]] = {}
         for bucket, payload in zip(head["buckets"], message.parts, strict=True):
             payloads.setdefault(bucket, []).append(payload)
-        self._inbox.put(Delivery(head["application"], head["batch"], head["attempt"], head["part"], payloads))
+        self._inbox.put(Delivery(head["application"], head["batch"], head["attempt"], head["part"], payloads, head["copy"]))
         return {}, ()
 
     def _advance(self, message: Message) -> Answer:
@@ -93,7 +93,7 @@ class Owner:
             home = self._home(message)
             faulthandler.dump_traceback_later(home.settings.stall_after_s, exit=False)
             try:
-                deliveries = self._inbox.take(order.application, order.batch, order.attempt)
+                deliveries = self._inbox.take(order.application, order.batch, order.attempt, order.parts)
                 report, returned = home.advance(order, deliveries)
             finally:
                 faulthandler.cancel_dump_traceback_later()

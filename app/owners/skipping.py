@@ -47,7 +47,7 @@ def skip(store: Store, batch: int, buckets: int, state: str) -> str:
     log = BatchLog(store)
     epoch = log.begin_run() * EPOCHS_PER_RUN
     directive = log.directive(batch, lambda number, _: _quiet(log, number))
-    nothing = Advance("", batch, 0, directive, {}, (), ())
+    nothing = Advance("", batch, 0, directive, {}, {}, ())
     for number in range(buckets):
         state_log(store, state, number).append(batch, epoch + number, entry_parts(nothing, []))
     log.finish(BatchTotals(batch))

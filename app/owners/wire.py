@@ -7,6 +7,7 @@ several machines, all of it goes through TLS (`app.owners.tls`).
 from __future__ import annotations
 
 import os
+import select
 import socket
 import ssl
 import struct
@@ -31,13 +32,19 @@ CONNECT_S = 5.0
 PROOF_S = 10.0
 """How long the other end may take to prove that it knows the token: port scanners wait for ever."""
 BUSY_MS = 60_000
-"""An owner in a kernel reads nothing for seconds while a task sends it megabytes: that is no lost connection yet."""
+"""An owner in a kernel reads nothing for seconds while a task sends it megabytes: that is no lost connection yet. Machines that vanish are noticed sooner (`app.owners.watch`)."""
 QUIET_S = 5
 """After so many seconds without a word the connection is tested; where nothing answers for `BUSY_MS` it ends (Linux goes by that alone, however many tests are lost)."""
+TESTS = {"TCP_KEEPIDLE": QUIET_S, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": BUSY_MS}
+"""How connections are tested that something is said over."""
 
 
 class WireError(CepError):
     """The other end is gone, does not answer in time, or is none of ours."""
+
+
+class UnreachableError(WireError):
+    """There is no way to its machine, or nothing answers there; one that is there refuses at once where nobody listens."""
 
 
 class RefusedError(CepError):
@@ -75,12 +82,17 @@ class Message:
 
 
 class Wire:
-    """One end of a connection. Not for several threads at once."""
+    """One end of a connection. Not for several threads at once.
 
-    def __init__(self, connection: socket.socket) -> None:
+    Args:
+        connection: it is the wire's own from now on.
+        tests: how the kernel finds out that the other machine is gone: options of TCP.
+    """
+
+    def __init__(self, connection: socket.socket, tests: Mapping[str, int] = TESTS) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (("TCP_KEEPIDLE", QUIET_S), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", BUSY_MS)):
+        for option, value in tests.items():
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         connection.settimeout(None)
@@ -88,6 +100,8 @@ class Wire:
             TlsConnection(connection) if isinstance(connection, ssl.SSLSocket) else Connection(connection.detach())
         )
         self._pid = os.getpid()
+        self._ended = ""
+        """Why somebody else has ended it."""
 
     def send(self, head: Mapping[str, Any], parts: Sequence[Buffer] = ()) -> None:
         """Says something; the parts are sent one after the other, without a joined copy.
@@ -100,7 +114,7 @@ class Wire:
             for part in parts:
                 self._connection.send_bytes(part)
         except (OSError, ValueError) as error:
-            raise WireError(f"connection lost: {error}") from error
+            raise WireError(f"connection lost: {self._ended or error}") from error
 
     def receive(self, timeout_s: float | None = None) -> Message:
         """What the other end says next.
@@ -117,7 +131,7 @@ class Wire:
             head = orjson.loads(self._connection.recv_bytes())
             return Message(head, [memoryview(self._connection.recv_bytes()).toreadonly() for _ in range(head["parts"])])
         except (OSError, EOFError) as error:
-            raise WireError(f"connection lost: {error or 'closed by the other end'}") from error
+            raise WireError(f"connection lost: {self._ended or error or 'closed by the other end'}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise WireError(f"not one of our messages: {error}") from error
 
@@ -163,9 +177,29 @@ class Wire:
 
     def close(self) -> None:
         """Ends the connection; whoever reads from it sees its end."""
+        self._shut()
+        self._connection.close()
+
+    def end(self, reason: str) -> None:
+        """From another thread: whoever says something, or waits for an answer, gets an error with this reason. It is to be closed all the same, and not meanwhile."""
+        self._ended = reason
+        self._shut()
+
+    def wait_for_end(self) -> int:
+        """Waits until a connection ends over which nothing is said.
+
+        Returns:
+            the kernel's reason, a number of `errno`; 0 where one of both ends has ended it. (TLS takes the one for the other.)
+        """
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as own:
+            ending = select.poll()
+            ending.register(own, select.POLLIN)
+            ending.poll()
+            return own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    def _shut(self) -> None:
         with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as own:
             own.shutdown(socket.SHUT_RDWR)
-        self._connection.close()
 
 
 def accepted(connection: socket.socket, key: WireKey) -> Wire:
@@ -174,12 +208,12 @@ def accepted(connection: socket.socket, key: WireKey) -> Wire:
     Raises:
         WireError: it does not, or takes too long; the connection has ended then.
     """
-    return _proved(connection, key, listening=True)
+    return _proved(connection, key, TESTS, listening=True)
 
 
-def _proved(connection: socket.socket, key: WireKey, *, listening: bool) -> Wire:
+def _proved(connection: socket.socket, key: WireKey, tests: Mapping[str, int], *, listening: bool) -> Wire:
     try:
-        wire = Wire(encrypted(connection, key.token, PROOF_S, server=listening) if key.encrypted else connection)
+        wire = Wire(encrypted(connection, key.token, PROOF_S, server=listening) if key.encrypted else connection, tests)
     except TimeoutError as error:
         connection.close()
         raise WireError("the other end does not prove who it is") from error
@@ -194,14 +228,23 @@ def _proved(connection: socket.socket, key: WireKey, *, listening: bool) -> Wire
     return wire
 
 
-def connect(host: str, port: int, key: WireKey) -> Wire:
+def connect(host: str, port: int, key: WireKey, tests: Mapping[str, int] = TESTS) -> Wire:
     """A connection to a listening owner.
 
+    Args:
+        host: of the owner.
+        port: of the owner.
+        key: of the application.
+        tests: see `Wire`.
+
     Raises:
+        UnreachableError: the machine does not answer.
         WireError: nobody listens there, or none of ours.
     """
     try:
         connection = socket.create_connection((host, port), CONNECT_S)
-    except OSError as error:
+    except ConnectionError as error:
         raise WireError(f"nobody answers at {host}:{port}: {error}") from error
-    return _proved(connection, key, listening=False)
+    except OSError as error:
+        raise UnreachableError(f"nobody answers at {host}:{port}: {error}") from error
+    return _proved(connection, key, tests, listening=False)

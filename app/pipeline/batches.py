@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar
@@ -32,7 +31,8 @@ from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, Ow
 from app.owners.spent import Spent
 from app.owners.wire import WireKey
 from app.pipeline.causes import brokers_are_away, cause, credentials_refused, lies_outside, registry_is_away, storage_is_away
-from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
+from app.pipeline.looking import LOOK_AGAIN_S, owners_around
+from app.pipeline.task_answers import TaskAnswer, answers_of_batch, owners_beside
 from app.storage.store import StorageAwayError, StorageError
 
 Phase = Literal["decide", "wait", "ingress", "match", "add-up"]
@@ -43,8 +43,6 @@ REFUSED_PAUSE_S = 5.0
 """Between two attempts when the broker refuses our credentials, or storage is away."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
-LOOK_AGAIN_S = 0.5
-"""Between two looks at executors whose owners refuse."""
 
 Taker = Callable[[int, pa.Table], None]
 """Takes the output records of a batch, where they do not go to Kafka."""
@@ -88,7 +86,7 @@ log = get_logger(__name__)
 
 
 class StoppedError(Exception):
-    """The application was asked to stop: this batch has not begun, the next start does it."""
+    """The application was asked to stop: this batch has not begun, or waits for owners, and the next start does it."""
 
 
 class UndoneError(Exception):
@@ -162,6 +160,7 @@ class Batches:
         self._owners = Owners(key, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
         self._attempt = 0
+        self._unknown: dict[int, Sequence[int | str]] = {}  # of the batch, see `TaskOrders.unknown`
         self._asked_to_stop = threading.Event()
         self._tending: threading.Thread | None = None
         self.running: BatchInWork | None = None
@@ -182,6 +181,9 @@ class Batches:
         self.running = BatchInWork(batch, time.monotonic())
         try:
             self._work_off(frame, batch)
+        except StoppedError as error:
+            self.failure = error
+            raise StoppedError(str(error)) from None
         except BaseException as error:  # noqa: BLE001 - told to whoever waits for the query
             self.failure = error
             log_failure(log, "batch failed", error, batch_id=batch)
@@ -219,16 +221,17 @@ class Batches:
         return self._owners.stacks()
 
     def close(self) -> None:
-        """Owners forget the application."""
+        """Owners forget the application; while one is still at work for it nothing more is said to them: connections are spoken on by one at a time."""
         if self._tending is not None:
-            self._tending.join()
-        self._owners.close()
+            self._tending.join(2 * REFUSED_PAUSE_S)
+        busy = self.running is not None or (self._tending is not None and self._tending.is_alive())
+        self._owners.close(say=not busy)
 
     def _work_off(self, frame: DataFrame, batch: int) -> None:
         spent = Spent()
         directive = self._patiently(lambda: self._plane.directive(batch))
         spent.phase("decide")
-        failures: list[str] = []
+        self._unknown, failures = {}, list[str]()
         while len(failures) < self._rules.attempts:
             self._attempt += 1
             if self._tending is not None:
@@ -291,9 +294,10 @@ class Batches:
         self._patiently(self._plane.await_directive)
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
+        self._unknown |= {head["part"]: head["unknown"] for head in heads}
         self._require_delivered(heads)
         greatest = {source[0]: source[2] for head in heads for source in head["sources"] if source[2] is not None}
-        answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
+        answers = self._owners.ask(self._advances(directive, greatest, {head["part"]: head["copy"] for head in heads}))
         spent.phase("match")
         names = _names(self._settings.checkpoint, directive.deployment)
         packed = [*reports, *(bytes(answer.parts[0]) for answer in answers.values())]
@@ -310,7 +314,7 @@ class Batches:
 
     def _ingress(self, frame: DataFrame, directive: Directive) -> tuple[list[bytes], set[tuple[str, int]]]:
         """Runs the ingress; gives back its tasks' reports, and the owners that the tasks have beside them."""
-        orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
+        orders = TaskOrders(self._settings.application, self._attempt, directive, self._places(), self._unknown)
         frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
         answers = self._answers(frame)
         return [answer.report for answer in answers], owners_beside(answers)
@@ -318,7 +322,7 @@ class Batches:
     def _places(self) -> tuple[OwnerPlace, ...]:
         return tuple(OwnerPlace(owner.host, owner.port, tuple(held)) for owner, held in self._placement.by_owner().items())
 
-    def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: tuple[int, ...]) -> dict[OwnerId, Ask]:
+    def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: Mapping[int, int]) -> dict[OwnerId, Ask]:
         orders = {
             owner: [BucketOrder(bucket, holding.epoch, holding.why) for bucket, holding in held.items()]
             for owner, held in self._placement.by_owner().items()
@@ -355,13 +359,14 @@ class Batches:
         """All executors are gone, or none has come yet: Spark holds jobs back until it has one."""
         deadline = time.monotonic() + WAIT_FOR_OWNERS_S
         while not self._placement.assign_buckets():
-            looking: Future[set[tuple[str, int]]] = Future()  # for a job that Spark may hold back for ever
-            threading.Thread(target=_look, args=(spark, looking), name="looking", daemon=True).start()
             try:
-                if not self.find(looking.result(max(0.0, deadline - time.monotonic()))):
-                    time.sleep(LOOK_AGAIN_S)  # those that are there refuse
+                found = owners_around(spark, self._asked_to_stop, deadline)
             except TimeoutError:
                 raise DependencyError(self._owners.refusal or f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s") from None
+            if found is None:
+                raise StoppedError("stopped while it waited for owners")
+            if not self.find(found):
+                self._asked_to_stop.wait(LOOK_AGAIN_S)  # those that are there refuse
 
     def _tend(self, batch: int) -> None:
         """Owners do what is not urgent while the next batch is planned and read, however long it takes. Spark has certainly committed the batch before this one."""
@@ -370,15 +375,8 @@ class Batches:
         self._tending.start()
 
 
-def _look(spark: SparkSession, found: Future[set[tuple[str, int]]]) -> None:
-    try:
-        found.set_result(look_around(spark, 1))
-    except Exception as error:  # noqa: BLE001 - told to whoever waits
-        found.set_exception(error)
-
-
 def advance_asks(
-    task: TaskOrders, greatest: Mapping[int, int], parts: tuple[int, ...], buckets: Mapping[OwnerId, Sequence[BucketOrder]]
+    task: TaskOrders, greatest: Mapping[int, int], parts: Mapping[int, int], buckets: Mapping[OwnerId, Sequence[BucketOrder]]
 ) -> dict[OwnerId, Ask]:
     """What all owners are told; what is the same for all is made once."""
     packed, directive = packed_orders(task.directive, greatest), task.directive

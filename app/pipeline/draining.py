@@ -110,8 +110,13 @@ def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> 
     draining = {query.name: query.plan for query in compiled.queries if query.plan and query.document.plain("on_change") == "drain"}
     running = {plan.name: plan.fingerprint for plan in compiled.catalog.plans}
     deployment, found = past.deployment, []
+    again = {
+        plan.name: plan for plan in deployment.catalog.plans if plan.draining is not None and running.get(plan.name) == plan.fingerprint
+    }
     for number, plan in enumerate(deployment.catalog.plans):
         if plan.name not in draining or running.get(plan.name) in (None, plan.fingerprint):
+            continue
+        if plan.name in again and _is_later(plan, again[plan.name]):
             continue
         marked = replace(plan, draining=_marked(plan, past))
         if not _over(marked, past, lateness_ms):
@@ -127,7 +132,7 @@ def drains_for_ms(plan: Plan) -> int | None:
 
 
 def _trusted_ms(plan: Plan, rules: TimeRules) -> int:
-    """How far behind the watermark events of a stream whose keys' order is trusted may be fed; see `app.bucket.ingress.trusted_slack_ms`."""
+    """How far behind the watermark events of a stream whose keys' order is trusted are waited for: as far as this query alone would have them fed. Beside one with a window of twelve hours they are fed for as long (`app.bucket.trusted.trusted_slack_ms`), and the old version would run for half a day."""
     return 0 if rules.ordered_by is None else drains_for_ms(plan) or 0
 
 
@@ -136,6 +141,12 @@ def _marked(plan: Plan, past: Past) -> Draining:
     if known is None or known.until_ms is not None or reach is None or not times:
         return known or Draining()
     return Draining(max(times.values()) + reach)
+
+
+def _is_later(plan: Plan, again: Plan) -> bool:
+    """Whether a version came after one that was draining and runs again: this was fed all the while and tells what those between would, and each match is to be told once."""
+    until = None if plan.draining is None else plan.draining.until_ms
+    return until is None or (again.draining is not None and again.draining.until_ms is not None and until > again.draining.until_ms)
 
 
 def _over(plan: Plan, past: Past, lateness_ms: int) -> bool:

@@ -78,6 +78,8 @@ class Stop:
     at_once: threading.Event = field(default_factory=threading.Event)
     failed: threading.Event = field(default_factory=threading.Event)
     """Set when the query has failed: from here on there is only cleaning up to do."""
+    failure: Exception | None = None
+    """Why it has."""
 
     def request(self) -> None:
         """Notes a request."""
@@ -266,11 +268,14 @@ def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls:
         plane.pulse.beat()
         stalls.look(active=batches.running is not None or _at_a_batch(query))
         if failure := _failure(query):
-            stop.failed.set()
+            ended: CepError = QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
             if isinstance(batches.failure, CepError):  # told by the batch itself
-                raise batches.failure
-            log.error("query failed", **{"error.stack": failure})
-            raise QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
+                ended = batches.failure
+            else:
+                log.error("query failed", **{"error.stack": failure})
+            stop.failure = ended
+            stop.failed.set()
+            raise ended
 
 
 def _at_a_batch(query: StreamingQuery) -> bool:

@@ -29,10 +29,12 @@ from app.control.messages.reports import QueryTally, SelectionTally, StageReport
 from app.control.messages.totals import pack_report
 from app.control.selection import packed, sampled_rows
 from app.control.server.desk import RegistryDesk
+from app.control.server.registry_watch import Key
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch, concatenate
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
+from app.events.registry import LARGEST_ID
 from app.events.types import Kind
 from app.features.events import Features
 from app.owners.delivering import Outbox
@@ -62,8 +64,9 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class _Work:
-    """What one task has found out so far; ``rows`` are payloads by bucket."""
+    """What one task has found out so far; ``rows`` are payloads by bucket, ``unknown`` the schemas that the registry does not know: to the task's end, and whenever it is repeated."""
 
+    unknown: set[Key]
     rows: list[tuple[int, bytes]] = field(default_factory=list)
     handed: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -89,11 +92,14 @@ _making = RLock()
 _decoders: dict[tuple[str, str, frozenset[str]], tuple[BatchDecoder, KeptSchemas]] = {}
 """By checkpoint, stream and attributes: the programs of writers' schemas survive batches, and deployments that want the same."""
 KEPT_DECODERS = 64
+MOST_TOLD = 10_000
+"""Schemas of a task that are told as unknown: more of them are garbage, of which no registry will ever know anything."""
 
 
-def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchDecoder:
+def _decoder(settings: TaskSettings, directive: Directive, place: int, unknown: set[Key]) -> BatchDecoder:
     decoder, schemas = _made_decoder(settings, directive.deployment, place)
     schemas.begin(directive.batch, settings.desk.registry)
+    decoder.unknown = unknown
     return decoder
 
 
@@ -163,7 +169,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
     deployment = load_deployment(settings.checkpoint, directive.deployment)
     get_ready(settings, directive.coming)
     started = perf_counter_ns()
-    work, read = _Work(), Read()
+    work, read = _Work(set(orders.unknown.get(part, ()))), Read()
     parts = [_Part(_Context(settings, directive, deployment, number, stream)) for number, stream in enumerate(deployment.streams)]
     for records in slices(batches):
         places = read.add(records)
@@ -178,7 +184,8 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
             with _named(f"stream {decoded.context.stream.rules.stream}, batch {directive.batch}, task {part}"):
                 _route(work, decoded)
     started = perf_counter_ns()
-    undelivered = _outbox().deliver(orders, part, work.rows)
+    copy = context.taskAttemptId()
+    undelivered = _outbox().deliver(orders, part, work.rows, copy)
     work.spend("deliver", started)
     report = StageReport(
         directive.batch,
@@ -191,7 +198,9 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         cost_ns=work.cost_ns,
         selection=tuple(work.selection),
         handed=work.handed,
+        copy=copy,
         undelivered=undelivered,
+        unknown=tuple(sorted((key for key in work.unknown if not isinstance(key, int) or key <= LARGEST_ID), key=str)[:MOST_TOLD]),
     )
     yield answered(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
 
@@ -258,7 +267,7 @@ def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None
     started = perf_counter_ns()
     work.count("consumed", len(source))
     headers = records.column("headers") if context.stream.with_headers else None
-    decoder = _decoder(settings, directive, context.number)
+    decoder = _decoder(settings, directive, context.number, work.unknown)
     decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
     decoded = without_implausible_times(decoded, ingested_ms, context.stream.max_ahead_ms)
     _note_undecodable(part, decoded, source, offset)

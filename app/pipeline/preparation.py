@@ -8,31 +8,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.bucket.composition import stream_of
+from app.bucket.composition import with_all_read
 from app.bucket.hold import TimeRules
 from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
+from app.events.elements import with_named
 from app.events.registry import Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
-from app.features.runnable import not_run
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, attributes_of, shipped
 from app.owners.model_store import ModelStore
 from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
 from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
+from app.pipeline.startable import errors_of
 from app.query.compile import Compilation, elements_in, read_queries
 from app.query.plan import Catalog, Plan
-from app.query.reach import emission_delay_ms
 from app.query.resolved.vocabulary import UNKNOWN
-from app.query.text.keys import AUTO
-from app.query.text.similar import did_you_mean
+from app.similar import did_you_mean
 from app.storage.open import open_store
-from shedding.registry import METHODS
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
@@ -141,110 +139,8 @@ def read_query_set(settings: Settings, streams: tuple[StreamDeployment, ...]) ->
 
 def with_elements(stream: StreamDeployment, elements: Iterable[str]) -> StreamDeployment:
     """The stream, its events with these elements of arrays and maps, and those that its settings give a name."""
-    named = {path for path in stream.definition.renames if "[" in path}
-    return replace(stream, definition=replace(stream.definition, elements=tuple(sorted({*elements, *named}))))
-
-
-def errors_of(settings: Settings, compiled: Compilation) -> Sequence[Finding]:
-    """Why the application cannot run these queries."""
-    if compiled.errors:
-        return compiled.errors
-    if not compiled.catalog.plans:
-        paths = ", ".join(map(str, settings.queries.paths))
-        return [Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")]
-    clashes = [*_clashes(settings, compiled.catalog), *_shared_subjects(settings, compiled)]
-    return [*clashes, *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]
-
-
-def _not_run(compiled: Compilation) -> list[Finding]:
-    """Queries whose shedder cannot be run on them."""
-    findings = []
-    for query in compiled.queries:
-        if query.plan is None or not query.enabled:
-            continue
-        shedder = query.plan.shedding.shedder
-        if shedder != AUTO and (message := not_run(query.plan, shedder)) is not None:
-            findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), _instead(shedder)))
-    return findings
-
-
-def _instead(shedder: str) -> str:
-    """What to write where a shedder cannot be run."""
-    method = METHODS[shedder]
-    if method.keyed:
-        return "add [attribute] to where, or write for instance random or gspice"
-    if method.remembers:
-        return "write for instance gspice or random"
-    if method.level == "partial matches":
-        return "write for instance gspice or espice"
-    return "write for instance gspice or bl" if method.level == "events per window" else "write for instance pspice"
-
-
-def _undrained(compiled: Compilation) -> list[Finding]:
-    """Queries that are read by others: their old version could not go on beside the new one."""
-    read = {stream for plan in compiled.catalog.plans for stream in plan.streams}
-    return [
-        Finding(f'query "{query.name}" is read by another query and so cannot drain', query.document.location("on_change"), "write restart")
-        for query in compiled.queries
-        if query.plan is not None and query.document.plain("on_change") == "drain" and stream_of(query.plan.name) in read
-    ]
-
-
-def _endless(compiled: Compilation) -> list[Finding]:
-    """Queries that are read by others, but whose composite events would never be known to be complete while the input goes on."""
-    read = {stream for plan in compiled.catalog.plans for stream in plan.streams}
-    plans = [plan for plan in compiled.catalog.plans if stream_of(plan.name) in read and emission_delay_ms(plan) is None]
-    hint = "give it a within (or a window) in time, or no after: and no emit: longest"
-    return [
-        Finding(
-            f'query "{plan.name}" is read by another query, but its matches may wait for each other without a bound in time',
-            None if (query := compiled.query(plan.name)) is None else query.document.location("after" if plan.runs else "name"),
-            hint,
-        )
-        for plan in plans
-    ]
-
-
-def _clashes(settings: Settings, catalog: Catalog) -> list[Finding]:
-    """Queries that would write among other records, perhaps their own input."""
-    taken = _taken_topics(settings)
-    targets = [(plan.name, output_topic(settings, plan)) for plan in catalog.plans]
-    return [
-        Finding(f'query "{name}": its composite events would go to {topic}, {taken[topic]}', hint="name another output.topic")
-        for name, topic in targets
-        if topic in taken
-    ]
-
-
-def _shared_subjects(settings: Settings, compiled: Compilation) -> list[Finding]:
-    """Queries whose schemas would be versions of one subject: hyphens have no place in a record's name, ``door-1`` and ``door1`` are one there."""
-    first: dict[str, str] = {}
-    findings = []
-    for plan in compiled.catalog.plans:
-        written = {subject(output_topic(settings, plan), plan): ("composite events", "name another output.topic, or rename one of them")}
-        if plan.on_timeout == "emit":
-            written[timeout_subject(settings.topics.timeouts, plan)] = ("timeouts", "rename one of them")
-        query = compiled.query(plan.name)
-        place = None if query is None else query.document.location("name")
-        for name, (what, hint) in written.items():
-            other = first.setdefault(name, plan.name)
-            if other != plan.name:
-                findings.append(Finding(f'queries "{other}" and "{plan.name}": the {what} of both have the subject {name}', place, hint))
-    return findings
-
-
-def _taken_topics(settings: Settings) -> dict[str, str]:
-    """Topics that hold no composite events, and what they hold."""
-    topics = settings.topics
-    own = {
-        topics.late: "late events",
-        topics.dead_letters: "dead letters",
-        topics.audit: "reports",
-        topics.timeouts: "timeouts",
-        topics.heartbeat: "heartbeats",
-    }
-    read = {topic: f"events of the stream {name}" for name, stream in settings.streams.items() for topic in stream.topics}
-    return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
+    named = with_named(elements, stream.definition.renames)
+    return replace(stream, definition=replace(stream.definition, elements=tuple(sorted(named))))
 
 
 def _output(settings: Settings, registry: Subjects, plan: Plan) -> OutputTopic:
@@ -330,9 +226,26 @@ def numbered(deployment: Deployment, before: Deployment) -> Deployment:
 
 
 def _since(deployment: Deployment, before: Deployment) -> tuple[int | None, ...]:
-    known = {(plan.name, plan.fingerprint): since for plan, since in zip(before.catalog.plans, before.since, strict=True)}
+    known = dict(zip(_answers(before), before.since, strict=True))
     now_ms = int(time.time() * 1000)
-    return tuple(known.get((plan.name, plan.fingerprint), now_ms) for plan in deployment.catalog.plans)
+    return tuple(known.get(answer, now_ms) for answer in _answers(deployment))
+
+
+def _answers(deployment: Deployment) -> list[tuple[object, ...]]:
+    """By query what says which composite events it finds of its input, and where they are: the query, how its streams and those of the queries that it reads are read, its topics."""
+    streams = {
+        one.rules.stream: (
+            *(one.rules.allowed_lateness_ms, one.rules.ordered_by, one.max_ahead_ms),
+            tuple(sorted(deployment.topics[number] for number in one.rules.topics)),
+        )
+        for one in deployment.streams
+    }
+    found: list[tuple[object, ...]] = []
+    for plan, output, timeouts in zip(deployment.catalog.plans, deployment.outputs, deployment.timeouts, strict=True):
+        read = sorted({stream for one in with_all_read([plan], deployment.catalog) for stream in one.streams} & streams.keys())
+        topics = (output.topic, None if timeouts is None else timeouts.topic)
+        found.append((plan.name, plan.fingerprint, topics, tuple((stream, streams[stream]) for stream in read)))
+    return found
 
 
 def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 A schema never changes under its id. Once a worker has seen it, all workers find it in the checkpoint, so a registry that is down stops
 nobody whose producers use known schemas, and a repeated batch reads records as it did before. Whoever needs an unseen one asks the driver
-what to do (`app.control.server.registry_watch`): as a rule, to wait.
+what to do (`app.control.server.registry_watch`): as a rule, to wait. What the registry does not know is kept nowhere, since it may be there tomorrow: a task
+remembers it to its end, says it in its report, and the driver tells it to the same task of the batch's next attempt (`TaskOrders.unknown`). A start that repeats a batch asks anew.
 """
 
 from __future__ import annotations

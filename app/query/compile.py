@@ -144,12 +144,14 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     resolved = resolve_pattern_query(document, streams, own)
     if resolved is not None:
         own.extend((*refusals(resolved), *drains(document)))
-        own.extend(lint(resolved))
+    wrong = any(one.severity is Severity.ERROR for one in own)
+    broken = wrong or any(_inside(one, document) for one in findings[:before])
+    if resolved is not None:
+        own.extend(lint(resolved, whole=not broken))
     schemas = resolved.vocabulary.schemas if resolved is not None else ()
-    tests = read_tests(document, schemas, _fields(resolved) if not any(one.severity is Severity.ERROR for one in own) else None, findings)
+    tests = read_tests(document, schemas, None if wrong else _fields(resolved), findings)
     findings.extend(own)
-    errors = any(one.severity is Severity.ERROR for one in own) or any(_inside(one, document) for one in findings[:before])
-    if resolved is None or errors:
+    if resolved is None or broken:
         return Compiled(document, resolved, None, tests)
     if streams.assume and not any(schema.types for schema in schemas):
         return _assumed(document, resolved, tests)
@@ -186,12 +188,8 @@ def _assumed(document: Document, resolved: r.Resolved, tests: tuple[QueryTest, .
 
 
 def _fields(query: r.Resolved | None) -> tuple[ReturnField, ...] | None:
-    """The return fields that tests can be held against; None where they are not all known (types that never occur, default return)."""
-    if query is None:
-        return None
-    types = [query.vocabulary.event_type(name) for binding in query.bindings if not binding.negated for name in binding.types]
-    complete = query.document.has("return") or all(known is not None and known.occurs for known in types)
-    return query.returns if complete else None
+    """The return fields that tests can be held against; None where they are not all known."""
+    return query.returns if query is not None and query.returns_known else None
 
 
 def _inside(finding: Finding, document: Document) -> bool:

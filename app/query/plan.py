@@ -1,7 +1,6 @@
 """The plan of a query: all that engines, selection, pipeline and shedders need to know, as plain values.
 
-Made by `app.query` from YAML; read by everyone above. A plan is data: engines turn it into integer and float arrays,
-so deploying a query never compiles code.
+Made by `app.query` from YAML; read by everyone above. A plan is data: engines turn it into integer and float arrays, so deploying a query never compiles code.
 """
 
 from __future__ import annotations
@@ -363,6 +362,8 @@ class QueryGroup:
     """Whether the queries are temporal: to them a null key is a key like any other, and they wait for the watermark even in trusted order."""
     composed: bool = False
     """Whether the queries read, or are read by, other queries: these are all in one place, so that composite events need no way there."""
+    floats: tuple[str, ...] = ()
+    """Of ``equivalence``, what is a float to the queries' engines (`Plan.floats`), whatever an event's own stream has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,9 +393,8 @@ class Catalog:
             composed = f"{QUERY_STREAM}{plan.name}" in read or any(stream.startswith(QUERY_STREAM) for stream in plan.streams)
             key = (tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks, plan.temporal is not None, composed)
             members.setdefault(key, []).append(number)
-        columns = {key: tuple(sorted({c for q in queries for c in ordered[q].columns})) for key, queries in members.items()}
-        groups = tuple(
-            QueryGroup(number, key[0], key[1], tuple(queries), columns[key], *key[2:])
-            for number, (key, queries) in enumerate(sorted(members.items()))
-        )
-        return Catalog(version, ordered, groups)
+        columns = {key: tuple(sorted({c for q in own for c in ordered[q].columns})) for key, own in members.items()}
+        floats = {key: tuple(sorted({c for q in own for c in ordered[q].floats} & set(key[1]))) for key, own in members.items()}
+        pairs = enumerate(sorted(members.items()))
+        groups = (QueryGroup(n, key[0], key[1], tuple(own), columns[key], *key[2:], floats=floats[key]) for n, (key, own) in pairs)
+        return Catalog(version, ordered, tuple(groups))

@@ -218,8 +218,16 @@ class Bench:
         held: dict[Any, list[Any]] = {}
         for bucket, holding in self.batches.holdings().items():
             held.setdefault(holding.owner, []).append(BucketOrder(bucket, holding.epoch, holding.why))
-        asks = advance_asks(TaskOrders("bench", 1, directive), greatest, tuple(range(size.owners)), held)
-        delivery = {"op": "deliver", "application": str(self.checkpoint), "batch": batch, "attempt": batch, "part": 3, "buckets": [5]}
+        asks = advance_asks(TaskOrders("bench", 1, directive), greatest, dict.fromkeys(range(size.owners), 0), held)
+        delivery = {
+            "op": "deliver",
+            "application": str(self.checkpoint),
+            "batch": batch,
+            "attempt": batch,
+            "part": 3,
+            "copy": 0,
+            "buckets": [5],
+        }
         return {
             "orders_to_tasks": len(self.batches.orders) * size.owners,
             "orders_to_owners": sum(len(orjson.dumps(dict(ask.head))) + sum(map(len, ask.parts)) for ask in asks.values()),

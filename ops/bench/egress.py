@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
 from app.delivery.composite_schema import composite_schema
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import OutputTopic
 from app.owners.egress import Records

@@ -35,8 +35,8 @@ from app.bucket.recording import steps_of
 from app.cli.inputs.events import LineFinder
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.output import ordered_queries
-from app.events.files import gather
-from app.events.opened import event_files
+from app.files.gathering import gather
+from app.files.opened import event_files
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
 

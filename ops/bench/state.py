@@ -98,7 +98,7 @@ class World:
         started = time.perf_counter()
         assert not self._outbox.deliver(orders, 0, rows)
         held = {owner: [BucketOrder(number, self._epoch * 1000 + number, "lost")] for number, owner in enumerate(self.found)}
-        answers = self.owners.ask(advance_asks(orders, {self._source: int(readings.time[-1])}, (0,), held))
+        answers = self.owners.ask(advance_asks(orders, {self._source: int(readings.time[-1])}, {0: 0}, held))
         seconds = time.perf_counter() - started
         heads = [head_of(bytes(answer.parts[0])) for answer in answers.values()]
         self.batch += 1

@@ -60,7 +60,7 @@ def fill_rows(values, begin, rows):
 
 @kernel(types.void(_INT32, _INT32, _FLOAT64, _INT32, _VALUES, FOREST, FOREST, types.float64, types.float64[::1]))
 def mend(query, state, remaining, kind, values, gain, cost, least, utilities):
-    """Multiplies utilities by what the trees for gains say over what those for costs do, at least ``least``. What they ask for is in the order of `Outlook.rows`, filled in here: to make its table first costs a tenth of a look."""
+    """Multiplies utilities by what the trees for gains say over what those for costs do, at least ``least``. What they ask for is in the order of `ChainOutlook.rows`, filled in here: to make its table first costs a tenth of a look."""
     rows = np.empty((1, 4 + len(values)), np.float32)
     for k in range(len(utilities)):
         rows[0, 0], rows[0, 1], rows[0, 2], rows[0, 3] = query[k], state[k], as_told(remaining[k]), kind[k]

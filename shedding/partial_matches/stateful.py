@@ -40,7 +40,7 @@ _LEAST_COST = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlook:
+class ChainOutlook:
     """What is expected of a partial match.
 
     Attributes:
@@ -84,7 +84,7 @@ class Outlook:
 class StatefulGate:
     """Drops a share of the partial matches at hand, those that promise least per second."""
 
-    outlook: Outlook | BranchingOutlook
+    outlook: ChainOutlook | BranchingOutlook
     seed: int
     drop_ratio: float
 
@@ -124,7 +124,7 @@ class StatefulModel:
     """
 
     manifest: Manifest
-    outlook: Outlook | BranchingOutlook
+    outlook: ChainOutlook | BranchingOutlook
     prices: NDArray[np.float64]
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
@@ -189,11 +189,11 @@ class Stateful:
             branching = learned(sample, succession, partial(self._steps, seed=training.seed))
             return StatefulModel(manifest, branching, prices_that_leave(branching.utilities(sample), succession))
         chain = Pspice(bins=self.bins).train(observations, training)
-        outlook = Outlook(chain.table, _AS_EXPECTED, _AS_EXPECTED, len(sample.values))
+        outlook = ChainOutlook(chain.table, _AS_EXPECTED, _AS_EXPECTED, len(sample.values))
         outlook = self._mended(outlook, chain, observations, training.seed)
         return StatefulModel(manifest, outlook, prices_that_leave(outlook.utilities(sample), None))
 
-    def _mended(self, outlook: Outlook, chain: PspiceModel, observations: MatchObservations, seed: int) -> Outlook:
+    def _mended(self, outlook: ChainOutlook, chain: PspiceModel, observations: MatchObservations, seed: int) -> ChainOutlook:
         """With forests for what came of partial matches beyond what the chain expected; each partial match counts once, however often it was looked at."""
         sample = observations.sample
         completion, seconds = (table.look_up(sample) for table in _expectations(chain, self.bins))
@@ -246,7 +246,7 @@ class Stateful:
             return StatefulModel(manifest, BranchingOutlook.restored(arrays, parameters["values"]), arrays["prices"])
         chain = UtilityTable(np.ascontiguousarray(arrays["chain"]), arrays["bin_size"])
         gain, cost = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost"))
-        return StatefulModel(manifest, Outlook(chain, gain, cost, parameters["values"]), arrays["prices"])
+        return StatefulModel(manifest, ChainOutlook(chain, gain, cost, parameters["values"]), arrays["prices"])
 
 
 def _expectations(model: PspiceModel, bins: int) -> tuple[UtilityTable, UtilityTable]:

@@ -24,7 +24,7 @@ LONG_FUNCTIONS = {
     "app/cli/shedding/evaluate.py": {"evaluate": "the options of a command are its parameters"},
     "app/coalesce/kernels_windows.py": {"_evaluate": "one loop"},
     "app/events/kernels.py": {"decode_records": "one loop"},
-    "app/events/kernels_lines.py": {"read_lines": "one loop"},
+    "app/files/kernels_lines.py": {"read_lines": "one loop"},
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,8 +14,8 @@ import pytest
 import yaml
 
 from app.bootstrap.places import cache_folder
-from ops.tools.pins import tools_folder
 from tests.chart.cluster import TOOLS
+from tests.tools import program
 
 PROJECT = Path(__file__).resolve().parents[2]
 CHART = PROJECT / "helm"
@@ -66,13 +65,8 @@ class Rendered:
 
 
 def tool(name: str) -> str:
-    """A program that `python -m ops.tools` installed, or one on PATH.
-
-    Without it the test skips, unless CEP_OPS_TOOLS says that the tools were installed: then it fails.
-    """
-    found = shutil.which(name, path=str(tools_folder() / "bin")) or shutil.which(name)
-    if not found and os.environ.get("CEP_OPS_TOOLS") == "installed":
-        pytest.fail(f"{name} is not among the tools that were installed")
+    """A program that `python -m ops.tools` installed, or one on PATH. Without it the test skips."""
+    found = program(name)
     if not found:
         pytest.skip(f"no {name}: python -m ops.tools installs it")
     return found

@@ -34,7 +34,7 @@ def log_of(stored: Path) -> StateLog:
 def test_a_log_entry_holds_what_was_decided_and_the_chunks(stored: Path) -> None:
     (found,) = log_of(stored).listing().entries.items()
     assert found == (values.BATCH, values.EPOCH)
-    any_order = Advance("", 99, 1, values.DIRECTIVE, {}, (), ())
+    any_order = Advance("", 99, 1, values.DIRECTIVE, {}, {}, ())
     order, chunks = fed_again(any_order, log_of(stored).entry(*found), values.BATCH)
     assert order.directive.to_plain() == values.DIRECTIVE.to_plain()
     assert (order.batch, order.greatest) == (values.BATCH, values.GREATEST)

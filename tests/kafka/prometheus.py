@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import time
 import urllib.parse
 import urllib.request
@@ -18,8 +17,8 @@ import yaml
 
 from app.local.child import Child
 from app.local.ports import free_ports
-from ops.tools.pins import tools_folder
 from tests.chart.conftest import run_over_chart
+from tests.tools import program
 
 NAMESPACE, POD = "stores", "shop-cep-0"
 """Of the release that `run_over_chart` renders: the rules' selectors name them."""
@@ -29,11 +28,6 @@ RATE_INTERVAL = "20s"
 VARIABLES = {"$__rate_interval": RATE_INTERVAL, "$namespace": ".*", "$pod": ".*", "$query": ".*"}
 """Of the dashboards, with everything chosen."""
 START_S = 60.0
-
-
-def program(name: str) -> str | None:
-    """Where a program is that `python -m ops.tools` installs."""
-    return shutil.which(name, path=str(tools_folder() / "bin")) or shutil.which(name)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,15 @@ def test_letters_go_back_as_they_were_each_once(world, embedded, shell):
     assert in_topic(world, embedded, stocks(world)) == []
     first = shell("dlq", "replay", "--reason", "schema", "--settings", world.file, "--output", "json").lines[0]
     assert set(first) == documented("`dlq replay`")
-    assert first == {"sent": 1, "dry_run": False, "by_topic": {stocks(world): 1}, "already_sent": 0, "left_out": {}, "missing": []}
+    assert first == {
+        "sent": 1,
+        "dry_run": False,
+        "by_topic": {stocks(world): 1},
+        "already_sent": 0,
+        "left_out": {},
+        "missing": [],
+        "filtered": [],
+    }
     second = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
     assert (second["sent"], second["already_sent"]) == (1, 1)
     third = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
@@ -118,6 +126,8 @@ def test_single_letters_are_chosen_by_place_and_nothing_without_a_choice(world, 
     assert none.code == 1
     assert "no letters are chosen" in none.err
     assert "hint: name some" in none.err
+    other = shell("dlq", "replay", "0/1", "--reason", "unknown-schema-id", "--settings", world.file)
+    assert (other.code, "left out by --reason or --topic: 0/1" in other.err, "no such" in other.err) == (0, True, False)
     assert shell("dlq", "replay", "0/1", "--settings", world.file, "--output", "json").lines[0]["sent"] == 1
     (record,) = in_topic(world, embedded, stocks(world))
     assert record.headers[MARK].endswith(b"/0/1")

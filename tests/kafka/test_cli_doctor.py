@@ -216,6 +216,15 @@ def test_a_checkpoint_that_cannot_be_written(world, tmp_path, shell):
     assert "name a folder" in failing(checks, "checkpoint")["next"]
 
 
+@pytest.mark.parametrize(("folder", "state"), [("new", "ok"), ("lost/new", "warning")])
+def test_a_checkpoint_that_is_not_there_is_not_made(world, tmp_path, shell, folder, state):
+    _, checks = asked(shell, world.but(checkpoint__path=str(tmp_path / folder)), "--read-only")
+    (check,) = checks["checkpoint"]
+    assert check["state"] == state
+    assert str(tmp_path / folder) in check["found"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_checkpoint_in_another_number_of_buckets(world, tmp_path, shell):
     store_numbers(str(tmp_path / "c"), Numbers(buckets=7))
     ended, checks = asked(shell, world.but(checkpoint__path=str(tmp_path / "c")), "--read-only")

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from typer.testing import CliRunner
 
 from app.bootstrap.places import PROJECT
 from app.cli.main import cli
+from app.config.settings import load_settings
 from app.errors import ConfigurationError
+from app.events.registry import Registry, registry_settings
+from app.local.outlets import outlet_of
 from app.local.recordings import RECORDINGS, default_folder
 
 QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
@@ -91,9 +95,12 @@ def test_what_was_produced_can_be_recorded_and_is_the_same(settings_file, tmp_pa
     done = invoke("record", "transit", "--settings", str(settings_file), "--out", str(out))
     assert done.exit_code == 0
     assert "0 records that cannot be decoded" in done.stderr
-    found = Counter(gzip.decompress(out.read_bytes()).splitlines())
+    found = [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
+    places = [tuple(line.pop("position")) for line in found]
+    assert len(set(places)) == len(places)
+    assert {place[0] for place in places} == {topic_of(settings_file, "transit")}
     wanted = Counter(json.dumps(line, sort_keys=True) for line in lines)
-    assert not wanted - Counter(json.dumps(json.loads(line), sort_keys=True) for line in found.elements())
+    assert not wanted - Counter(json.dumps(line, sort_keys=True) for line in found)
     few = invoke("record", "transit", "--settings", str(settings_file), "--out", str(out), "--events", "7", "--since", "1 h")
     assert few.exit_code == 0
     assert len(gzip.decompress(out.read_bytes()).splitlines()) == 7
@@ -130,7 +137,86 @@ def test_events_with_other_names_typed_by_an_attribute_come_back_as_they_were(se
     assert invoke("produce", str(first), "--stream", "orders", "--settings", str(own)).exit_code == 0
     assert invoke("record", "orders", "--settings", str(own), "--out", str(again)).exit_code == 0
     recorded = [json.loads(line) for line in again.read_bytes().splitlines()]
+    assert [line.pop("position")[0] for line in recorded] == [f"orders-{os.getpid()}"] * 2
     assert sorted(recorded, key=lambda line: line["time"]) == lines
+
+
+def test_a_recording_of_several_partitions_is_replayed_as_the_application_saw_it(settings_file, tmp_path):
+    settings = yaml.safe_load(settings_file.read_text())
+    settings["streams"]["retail"] = {**settings["streams"]["retail"], "topics": [f"retail-parts-{os.getpid()}"], "ordered_by": "tag_id"}
+    settings["topics"] = {**settings.get("topics", {}), "partitions": 4}
+    own = tmp_path / "settings.yaml"
+    own.write_text(yaml.safe_dump(settings))
+    assert invoke("topics", "apply", "--settings", str(own)).exit_code == 0
+    file, recorded, answers = tmp_path / "events.jsonl", tmp_path / "recorded.jsonl", []
+    assert invoke("generate", "retail", "--events", "20000", "--out", str(file)).exit_code == 0
+    assert invoke("produce", str(file), "--stream", "retail", "--settings", str(own)).exit_code == 0
+    assert invoke("record", "retail", "--settings", str(own), "--out", str(recorded)).exit_code == 0
+    lines = recorded.read_bytes().splitlines(keepends=True)
+    assert {json.loads(line)["position"][1] for line in lines} == {0, 1, 2, 3}
+    # partitions one behind the other, as a client may fetch them
+    recorded.write_bytes(b"".join(sorted(lines, key=lambda line: json.loads(line)["position"])))
+    for events in (file, recorded):
+        out = tmp_path / "matches.jsonl"
+        done = invoke(
+            "replay",
+            "--events",
+            str(events),
+            "--queries",
+            str(Path(__file__).parents[2] / "queries" / "shoplifting.yaml"),
+            "--settings",
+            str(own),
+            "--out",
+            str(out),
+        )
+        assert (done.exit_code, "late" in done.stderr) == (0, False)
+        found = [json.loads(line) for line in out.read_bytes().splitlines()]
+        answers.append(sorted(json.dumps({name: value for name, value in one.items() if name != "events"}) for one in found))
+    assert len(answers[0]) > 10
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--topic", "retial"], '"retial" is no topic of the stream "retail"'),
+        (["--key", "tag"], 'no event of the stream "retail" has an attribute "tag"\nhint: did you mean "tag_id"?'),
+    ],
+)
+def test_a_mistyped_topic_or_key_is_told_and_leaves_nothing_behind(settings_file, registry_url, options, message):
+    done = CliRunner().invoke(cli, ["produce", "retail", "--settings", str(settings_file), "--events", "10", *options])
+    assert message in str(done.exception)
+    with urllib.request.urlopen(f"{registry_url}/subjects") as answer:
+        assert "retial" not in answer.read().decode()
+
+
+def test_records_of_all_shipped_streams_have_a_key_that_their_events_have(registry_url):
+    loaded = load_settings(PROJECT / "app" / "local" / "all-streams.yaml", {"CEP_SCHEMA_REGISTRY__URL": registry_url})
+    outlets = {name: outlet_of(name, own, Registry(registry_settings(loaded.schema_registry))) for name, own in loaded.streams.items()}
+    keys = {"retail": "tag_id", "stocks": "symbol", "transit": "stop_id", "climate": "mote_id", "positions": "vehicle_id"}
+    assert {name: outlet.key for name, outlet in outlets.items()} == {**keys, "football": "player_id"}
+    for outlet in outlets.values():
+        assert outlet.key in {
+            outlet.attributes.get(field["name"], field["name"]) for one in outlet.schemas.values() for field in one["fields"]
+        }
+
+
+def test_an_attribute_that_lines_cannot_hold_is_told_with_what_to_do(settings_file, tmp_path):
+    schema = {"type": "record", "name": "Shot", "fields": [{"name": "time", "type": "long"}, {"name": "stream", "type": "string"}]}
+    (tmp_path / "Shot.avsc").write_text(json.dumps(schema))
+    settings = yaml.safe_load(settings_file.read_text())
+    stream = {"topics": [f"shots-{os.getpid()}"], "schemas": [str(tmp_path / "Shot.avsc")], "time": "time", "rename": {"stream": "camera"}}
+    settings["streams"], settings["queries"] = {"shots": stream}, {"paths": []}
+    own, out = tmp_path / "settings.yaml", tmp_path / "x.jsonl"
+    own.write_text(yaml.safe_dump(settings))
+    (tmp_path / "shots.jsonl").write_text('{"type": "Shot", "time": 5, "camera": "hd"}\n')
+    assert invoke("topics", "apply", "--settings", str(own)).exit_code == 0
+    assert invoke("produce", str(tmp_path / "shots.jsonl"), "--stream", "shots", "--settings", str(own)).exit_code == 0
+    del stream["rename"]
+    own.write_text(yaml.safe_dump(settings))
+    done = CliRunner().invoke(cli, ["record", "shots", "--settings", str(own), "--out", str(out)])
+    assert "rename: {stream: stream_name}" in str(done.exception)
+    assert not out.exists()
 
 
 def test_recording_a_stream_that_does_not_exist_is_told(settings_file, tmp_path):

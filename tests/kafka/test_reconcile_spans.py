@@ -77,6 +77,17 @@ def test_a_query_is_compared_from_when_it_runs(topic, positions, tmp_path):
     assert "from 1970-01-01T00:17:30" in told["between"]
 
 
+def test_of_a_topic_that_was_created_again_what_was_before_is_gone(topic, positions):
+    again = replace(live({(topic, 0): 90}, greatest={(topic, 0): 1089 * S}.items()), renewed=frozenset({topic}))
+    assert spans(positions, again, [topic], Since(1050 * S, {}))[topic, 0] == Span(50, 90)
+    with pytest.raises(ReconcileError, match=r"from before 1970-01-01T00:16:40.000Z are deleted"):
+        spans(positions, again, [topic], Since(900 * S, {}))
+    with pytest.raises(ReconcileError, match="only a run from the very beginning"):
+        spans(positions, again, [topic], Since(NEVER, {}))
+    with pytest.raises(ReconcileError, match="was created again, and the application has read nothing of it since"):
+        spans(positions, replace(again, ends={}), [topic], Since(1050 * S, {}))
+
+
 def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):
     delete_records(admin, {(topic, 0): 40})
     ends = live({(topic, 0): 90, (topic, 1): 50})

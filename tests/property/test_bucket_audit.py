@@ -34,8 +34,8 @@ from app.bucket.snapshot import DESCRIPTION, described, description_part, unpack
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, in_total_order, take
-from app.events.files import parse_events
 from app.features.partial_matches import progress_of_items
+from app.files.gathering import parse_events
 from app.owners.endings import MatchShedder
 from app.owners.least_progress import LeastProgress
 from app.owners.verdicts import counted

@@ -17,8 +17,8 @@ from app.bucket.recording import match_sorted
 from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import in_total_order, take
-from app.events.files import parse_events
 from app.features.partial_matches import progress_of_items
+from app.files.gathering import parse_events
 from app.owners.endings import MatchShedder
 from app.owners.least_progress import LeastProgress
 from app.query.compile import compile_texts

@@ -18,7 +18,7 @@ from app.bucket.ingress import IngressPlan
 from app.bucket.matching import NO_ENDINGS, Ending, Found
 from app.bucket.recording import match_sorted
 from app.events.batch import EventBatch, in_total_order, take
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.resolved.vocabulary import Streams

@@ -22,7 +22,7 @@ from app.cep.runs import arrays as at
 from app.cep.runs import store
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import EventBatch, in_total_order, take
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams

@@ -20,7 +20,7 @@ from app.bucket.ingress import IngressPlan
 from app.bucket.route import group_identity
 from app.bucket.snapshot import DESCRIPTION, described, unpack_parts
 from app.events.batch import EventBatch
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.owners.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan, Shedding

@@ -20,7 +20,7 @@ from app.cli.replay.held import tells_at_once
 from app.cli.replay.output import json_lines, ordered_queries
 from app.cli.replay.replay import replay
 from app.errors import CepError
-from app.events.files import gather
+from app.files.gathering import gather
 from app.query.compile import read_queries
 from tests.naive.patterns import yaml_text
 from tests.naive.replay_lines import plain_lines
@@ -30,7 +30,7 @@ SMALL = {
     "app.bucket.in_order.SLICE": 3,
     "app.cli.replay.held.WORTH_WRITING": 1,
     "app.cli.replay.lines.BLOCK": 2,
-    "app.events.opened.BLOCK_BYTES": 100,
+    "app.files.opened.BLOCK_BYTES": 100,
     "app.cli.inputs.events.gather": functools.partial(gather, held_bytes=0),
 }
 

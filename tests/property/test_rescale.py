@@ -15,7 +15,7 @@ from app.bucket.hold import TimeRules
 from app.bucket.rescale import moved_groups
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.resolved.vocabulary import Streams

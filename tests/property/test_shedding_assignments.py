@@ -65,7 +65,9 @@ def world_of(shedder: str, query: str, folder: Path) -> World:
     (folder / "theft.yaml").write_text(query.replace("SHEDDER", shedder))
     rng, lines = np.random.default_rng(5), []
     for k, kind in enumerate(rng.choice(KINDS, EVENTS, p=[0.6, 0.2, 0.2]).tolist()):
-        own = {"shelf_id": int(rng.integers(1, 21))} if kind == "ShelfReading" else {}
+        own = {"ShelfReading": {"shelf_id": int(rng.integers(1, 21))}, "CounterReading": {"counter_id": 1}, "ExitReading": {"exit_id": 1}}[
+            kind
+        ]
         lines.append({"type": kind, "time": START_MS + 20 * k, "tag_id": f"T{rng.integers(0, 40)}", "store_id": 1, **own})
     (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     retail = {"topics": ["retail"], "schemas": [str(ROOT / "schemas" / f"{name}.avsc") for name in KINDS], "time": "time"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -66,11 +68,58 @@ def test_the_least_level_saves_enough_and_no_more(shares: list[Share], part: flo
     def saved(ratios: object) -> float:
         return sum(one.work * ratio for one, ratio in zip(shares, ratios, strict=True))  # type: ignore[call-overload]
 
-    level = least_level(shares, lambda ratios: saved(ratios) >= wanted * (1 - 1e-9))
+    level = least_level(shares, lambda ratios: 1 + (wanted * (1 - 1e-9) - saved(ratios)) / possible)
     ratios = water_filled(shares, level)
     assert saved(ratios) == pytest.approx(wanted, rel=1e-5, abs=1e-5 * possible)
     assert level <= highest_level(shares) * (1 + 1e-9)
     assert all(0 <= ratio <= one.most for ratio, one in zip(ratios, shares, strict=True))
+
+
+@given(
+    drops=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=5),
+    exponent=st.floats(0.2, 4),
+    start=st.floats(0.05, 3),
+    jumps=st.booleans(),
+)
+def test_the_least_level_is_found_where_what_is_left_bends_and_jumps(
+    drops: list[tuple[float, float]], exponent: float, start: float, *, jumps: bool
+) -> None:
+    """Against halving, from the definition: the least level at which at most 1 is left."""
+    looks = 0
+
+    def left(level: float) -> float:
+        value = start * (1 - level) ** exponent
+        return value + sum(more * (level < at if jumps else max(0.0, at - level)) for at, more in drops)
+
+    def excess(ratios: Sequence[float]) -> float:
+        nonlocal looks
+        looks += 1
+        return left(ratios[0])
+
+    found = least_level([Share(1.0)], excess)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if left(middle) <= 1 else (middle, high)
+    assert left(found) <= 1
+    assert found == pytest.approx(0.0 if left(0.0) <= 1 else high, abs=1e-5)
+    assert looks < 64
+
+
+def test_few_looks_find_the_least_level_where_nothing_jumps() -> None:
+    """Halving alone looks 24 times; each look of the watchdog asks for all that a batch would take."""
+
+    def looks(factor: float, exponent: float) -> int:
+        seen: list[float] = []
+
+        def excess(ratios: Sequence[float]) -> float:
+            seen.extend(ratios)
+            return factor * (1 - ratios[0]) ** exponent
+
+        least_level([Share(1.0)], excess)
+        return len(seen)
+
+    assert np.mean([looks(factor, exponent) for factor in np.linspace(1.05, 8, 50) for exponent in (0.3, 0.7, 1.0, 2.0)]) < 12
 
 
 @given(st.lists(st.tuples(st.floats(1, 100), st.floats(0.5, 4)), min_size=2, max_size=4), st.floats(0.1, 0.9), st.integers(0, 999))
@@ -78,7 +127,7 @@ def test_no_other_ratios_that_save_as_much_cost_less(shares: list[tuple[float, f
     """The optimisation rule: the least sum of weight * ratio²."""
     own = [Share(work, weight) for work, weight in shares]
     wanted = part * sum(one.work for one in own)
-    best = water_filled(own, least_level(own, lambda r: sum(o.work * x for o, x in zip(own, r, strict=True)) >= wanted))
+    best = water_filled(own, least_level(own, lambda r: 2 - sum(o.work * x for o, x in zip(own, r, strict=True)) / wanted))
     other = np.random.default_rng(seed).random(len(own))
     other *= wanted / max(1e-9, sum(o.work * x for o, x in zip(own, other, strict=True)))
     assume((other <= 1).all())

@@ -40,6 +40,7 @@ class Plant:
         stalls: how often a batch stalls, and for how long on average: no work explains it.
         in_place: whether all events are handed over, and those that are dropped go behind that.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
+        joined: where it is given, with a window: it costs ``per_event_ms`` when it is held against so many, and is the dearer the more there are.
     """
 
     rate: Callable[[float], float]
@@ -56,6 +57,7 @@ class Plant:
     effect: Mapping[str, float] = field(default_factory=dict)
     unseen_ms: float = 0.0
     window_ms: float = 0.0
+    joined: float = 0.0
     judging_ms: float = 0.0
     verdicts_ms: Mapping[str, float] = field(default_factory=dict)
     elasticity: float = 1.0
@@ -145,24 +147,28 @@ class Plant:
         for query, cost in self.per_event_ms.items():
             candidates = round(consumed * self.share.get(query, 1.0))
             shed = round(candidates * asked.get(query, 0.0) * self.effect.get(query, 1.0))
-            share, live = self.state(query, candidates, candidates - shed)
+            share, live, more = self.state(query, candidates, candidates - shed)
             kept = (candidates - shed) / max(1, candidates)
             kept = kept**self.elasticity if self.left is None else self.left(kept)
             spent = candidates * kept * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
             judging = self.judging_ms + candidates * self.verdicts_ms.get(query, 0.0) if asked.get(query) else 0.0
-            queries[query] = QueryObservation(candidates, shed, spent + judging, live, asked=asked.get(query, 0.0), judging_ms=judging)
+            queries[query] = QueryObservation(
+                candidates, shed, spent + judging, live, asked=asked.get(query, 0.0), judging_ms=judging, more_matches=more
+            )
             shipped = max(shipped, candidates if self.in_place else candidates - shed)
         return queries, shipped
 
-    def state(self, query: str, candidates: int, kept: int) -> tuple[float, float]:
-        """The share of the window's events that were kept, and how many they are."""
+    def state(self, query: str, candidates: int, kept: int) -> tuple[float, float, int]:
+        """What an event costs by what it is held against, how many these are, and by how many there are more of them behind the batch."""
         if not self.window_ms:
-            return 1.0, 0.0
-        before = [one for one in self.kept.get(query, []) if one[0] >= self.now - self.window_ms]
+            return 1.0, 0.0, 0
+        known = self.kept.get(query, [])
+        before = [one for one in known if one[0] >= self.now - self.window_ms]
+        more = max(0, kept - sum(one[2] for one in known[: len(known) - len(before)]))
         self.kept[query] = [*before, (self.now, candidates, kept)]
         count = sum(one[1] for one in before) + candidates / 2
         stays = sum(one[2] for one in before) + kept / 2
-        return stays / max(1.0, count), stays
+        return stays / (self.joined or max(1.0, count)), stays, more
 
     def capacity_per_ms(self) -> float:
         """Records that can be worked off without shedding, in the largest batches."""

@@ -154,7 +154,7 @@ class World:
         """The driver's order for these buckets."""
         one = self.batches[batch]
         orders = tuple(BucketOrder(number, epoch, why) for number in buckets)
-        return Advance("test", batch, attempt, one.directive, one.greatest, tuple(range(TASKS)), orders)
+        return Advance("test", batch, attempt, one.directive, one.greatest, dict.fromkeys(range(TASKS), 0), orders)
 
     def advance(self, home: Home, batch: int, epoch: int = 1, *, buckets: Sequence[int] = range(BUCKETS), why: str = "start"):
         """Report and identities of composite events."""

@@ -34,7 +34,7 @@ from shedding.partial_matches.branching import Learning, lineages
 from shedding.partial_matches.forest_rows import always, asked, rows_of
 from shedding.partial_matches.kernels_outlook import just_worth
 from shedding.partial_matches.pspice import UtilityTable
-from shedding.partial_matches.stateful import Outlook, StatefulGate
+from shedding.partial_matches.stateful import ChainOutlook, StatefulGate
 from shedding.registry import method
 
 WINDOW = {"Q1+Q2": 500, "Q3+Q4": 1000, "Q5+Q6": 1000}
@@ -376,7 +376,7 @@ def test_what_a_chain_expects_is_mended_by_what_forests_say() -> None:
     ]
     gain, cost = (np.mean([tree.predict(rows) for tree in forest], axis=0) for forest in forests)
     assert (cost < 0.01).any()
-    outlook = Outlook(chain, compiled(forests[0]), compiled(forests[1]), 2)
+    outlook = ChainOutlook(chain, compiled(forests[0]), compiled(forests[1]), 2)
     expected = chain.look_up(matches) * gain / np.maximum(0.01, cost)
     assert outlook.utilities(matches) == pytest.approx(expected)
     assert len(set(expected.tolist())) > 300

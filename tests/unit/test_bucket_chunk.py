@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,9 @@ from app.events.batch import ABSENT, NULL, Column, Dictionary, EventBatch, event
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import QueryGroup
+
+FLOATS = ["309fe7caef25cbb0", "2d8ff272c6640134", "8764675066c28960", "25fffb7bbc9dfd36", "86976d2164c10cbe", "582fa1bffae648fd"]
+INTEGERS = ["309fe7caef25cbb0", "2d8ff272c6640134", "8764675066c28960", "86976d2164c10cbe", "6ca6925506965e4c", "cbcfbf6b106eb562"]
 
 
 def texts(values: list[bytes], state: list[int] | None = None) -> Column:
@@ -78,6 +83,26 @@ def test_equal_keys_meet_in_one_bucket_whatever_their_dictionary_or_number_type(
     other = events_of_types(["A"] * 3, [1, 2, 3], {"k": texts([b"z", b"y", b"x"]), "n": Column(Kind.FLOAT, np.array([-3.0, 2.0, 1.0]))})
     rows = np.arange(3)
     assert partition_keys(one, rows, group("k", "n")).hashes.tolist() == partition_keys(other, rows, group("k", "n")).hashes.tolist()[::-1]
+
+
+def test_whole_floats_lie_where_the_integers_of_64_bit_lie() -> None:
+    whole = [0.0, -0.0, 1.0, 2.0**53, 9.21e18, -9.21e18, np.nextafter(2.0**63, 0), -(2.0**63)]
+    floats, integers = Column(Kind.FLOAT, np.array(whole)), Column(Kind.INTEGER, np.array([int(value) for value in whole]))
+    found = [partition_keys(events_of_types(["A"] * 8, [0] * 8, {"k": one}), np.arange(8), group("k")) for one in (floats, integers)]
+    assert found[0].hashes.tolist() == found[1].hashes.tolist()
+
+
+def test_the_state_of_keys_is_found_where_it_always_was() -> None:
+    """Hashes decide where a checkpoint has the state of a key: these are for ever."""
+    columns = {"k": Column(Kind.FLOAT, np.array([0.0, 3.0, -3.0, 0.5, 2.0**53, 1e300]))}
+    for column, expected in ((columns, FLOATS), ({"k": Column(Kind.INTEGER, np.array([0, 3, -3, 2**53, 2**53 + 1, 2**63 - 1]))}, INTEGERS)):
+        found = partition_keys(events_of_types(["A"] * 6, [0] * 6, column), np.arange(6), group("k"))
+        assert [f"{one:016x}" for one in found.hashes.tolist()] == expected
+    mixed = replace(group("k"), floats=("k",))
+    ordinary = events_of_types(["A"] * 6, [0] * 6, {"k": Column(Kind.INTEGER, np.array([0, 3, -3, 2**53, 2**53 + 2, -(2**63)]))})
+    assert (
+        partition_keys(ordinary, np.arange(6), mixed).hashes.tolist() == partition_keys(ordinary, np.arange(6), group("k")).hashes.tolist()
+    )
 
 
 def test_a_null_key_goes_nowhere_and_a_type_without_the_key_everywhere() -> None:

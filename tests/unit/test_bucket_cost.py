@@ -12,7 +12,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.rematch import Rematch
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
 

@@ -84,3 +84,21 @@ def test_a_key_that_becomes_a_float_begins_with_another_state() -> None:
         )
     assert [plan.floats for plan in plans] == [(), ("k",)]
     assert plans[0].fingerprint != plans[1].fingerprint
+
+
+@pytest.mark.parametrize("key", [7, 2**53 - 1, 2**53 + 1, -(2**53) - 1, 9_210_000_000_000_000_000, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("buckets", [1, 2, 3, 5, 8])
+def test_a_key_of_integers_in_one_stream_and_floats_in_the_other_meets_in_one_bucket(key: int, buckets: int) -> None:
+    """Engines take the integer for a float: what is equal to them must not be apart because of how many buckets there are."""
+    right = stream_schema({"B": {"k": "float", "amount": "float"}}, "right")
+    text = QUERY.format(event="SEQ(A a, B b)", condition="b.amount > a.amount", more="")
+    catalog = compile_texts([("q.yaml", text)], {"left": SCHEMAS["left"], "right": right}).catalog
+    assert catalog.groups[0].floats == ("k",)
+    first, second = event("A", 1_000, 1, 0, 0), event("B", 2_000, 2, RIGHT, 0)
+    first.columns["k"], second.columns["k"] = Column(Kind.INTEGER, np.array([key])), Column(Kind.FLOAT, np.array([float(key)]))
+    chunks = [
+        IngressPlan(catalog, rules, buckets).ingest(batch, Progress()).chunks for rules, batch in zip(RULES, (first, second), strict=True)
+    ]
+    everything = Progress(sources=frozenset({0, RIGHT}), closing=True)
+    outputs = [Bucket(catalog, RULES, number).advance([one[number] for one in chunks], everything) for number in range(buckets)]
+    assert sum(len(one.matches) for output in outputs for one in output.found) == 1

@@ -8,7 +8,7 @@ from app.asc.selected import Dispatch
 from app.bucket import rematch
 from app.bucket.rematch import Rematch
 from app.events.batch import EventBatch
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
 

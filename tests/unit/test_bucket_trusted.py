@@ -163,3 +163,19 @@ def test_an_event_that_another_group_matches_is_not_late() -> None:
         compiled.catalog.plans[one.query].name: len(one.matches) for output in (first, end) for one in output.found if len(one.matches)
     }
     assert found == {"waits": 1}
+
+
+@pytest.mark.parametrize(("window", "late", "matches"), [("max_gap: 2 s", 0, 1), ("max_gap: 2 s\nwithin: 2 s", 1, 0)])
+def test_a_silent_key_may_go_on_however_late_unless_every_query_has_a_window_in_time(window: str, late: int, matches: int) -> None:
+    """Key 0 sends its second event, a second behind its first one, when all others are 50 s ahead; a pattern of two events spans no more than its gap."""
+    text = f"name: q\nfrom: input\nevent: SEQ(A a, A b)\nwhere: '[k]'\n{window}\n"
+    compiled = compile_texts([("q.yaml", text)], {"input": stream_schema({"A": {"k": "integer"}})})
+    assert not compiled.errors
+    stage, keys = Stage(compiled.catalog), 5_000
+    for first in range(0, keys, 1_000):
+        at = np.arange(first, first + 1_000)
+        stage.micro_batch(events(10 * at, at, first_offset=first))
+    remembered = len(stage.order.contents(stage.bucket._floor(*stage.bucket._groups.values()))[0])
+    assert remembered == keys if not late else remembered < 1_500, "the keys of a batch, and of the window before it"
+    stage.micro_batch(events([1_000], [0], first_offset=keys))
+    assert (len(stage.late), stage.matches) == (late, matches)

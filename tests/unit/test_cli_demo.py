@@ -1,16 +1,21 @@
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
-from app.cli.demo import world
+from app.cli.demo import demo, world
 from app.cli.demo.composites import Composite, Seen
 from app.cli.demo.screen import LinesScreen, Scene, TableScreen
 from app.cli.demo.world import QUICKSTART, Chunk, Feed, demo_settings
 from app.config.settings import load_settings
+from app.local.child import Child
 from app.local.generators.stream import Truth
 from app.local.sending import Outlet
+
+TELLS = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
 def composite(number: int, query: str = "shoplifting", latency_ms: int = 500) -> Composite:
@@ -64,6 +69,22 @@ def test_the_demos_settings_are_the_shipped_ones_with_the_embedded_addresses(tmp
     assert settings.streams[stream].topics == shipped.streams[stream].topics
     assert all(schema.is_file() for schema in settings.streams[stream].schemas)
     assert yaml.safe_load(path.read_text())["checkpoint"]["path"].startswith(str(tmp_path))
+
+
+def test_the_demos_application_does_not_hear_of_settings_of_another_one(tmp_path, monkeypatch):
+    for name, text in {
+        "CEP_KAFKA__BOOTSTRAP_SERVERS": "prod:9092",
+        "CEP_STREAMS": "{}",
+        "CEP_PORT": "of Kubernetes",
+        "OTHER": "stays",
+    }.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr(demo, "Child", lambda name, _, log, environment: Child(name, [sys.executable, "-c", TELLS], log, environment))
+    child = demo._start_application(tmp_path / "settings.yaml", tmp_path)
+    assert child.wait(60) == 0
+    seen = json.loads(child.log.read_text())
+    assert not {"CEP_KAFKA__BOOTSTRAP_SERVERS", "CEP_STREAMS"} & set(seen)
+    assert (seen["CEP_PORT"], seen["OTHER"], seen["CEP_BOOTSTRAP"]) == ("of Kubernetes", "stays", "off")
 
 
 def test_a_folder_may_be_named_from_where_one_is(tmp_path, monkeypatch):

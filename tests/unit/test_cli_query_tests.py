@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from app.cli.inputs.query_streams import settings_of
 from app.cli.queries.test import run_tests
 
 QUERY = """
@@ -99,3 +101,71 @@ tests:
 def test_attributes_that_only_an_until_mentions_are_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(UNTIL)
     assert [outcome.passed for outcome in run_tests([tmp_path])] == [True]
+
+
+HALVES = """
+name: halves
+event: SEQ(A a, B b)
+within: 10 s
+return: {half: "(b.time - a.time) / 2", back: "(a.time - b.time) / 2"}
+tests:
+  - name: one
+    given: |
+      0s A
+      1ms B
+    expect: [{half: 0.5ms, back: -0.5 ms}]
+  - name: five
+    given: |
+      0s A
+      5ms B
+    expect: [{half: 2.5ms, back: -2.5ms}]
+  - name: as they are written
+    given: |
+      0s A
+      5ms B
+    expect: [{half: 3ms, back: -3}]
+"""
+
+
+def test_expected_durations_are_rounded_as_those_of_composite_events(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text(HALVES)
+    assert [outcome.passed for outcome in run_tests([tmp_path])] == [True, True, True]
+
+
+SETTINGS = """
+kafka: {bootstrap_servers: "localhost:9092"}
+streams:
+  rooms: {topics: [rooms], schemas: [rooms/A.avsc, rooms/B.avsc, rooms/C.avsc], time: time}
+  hall: {topics: [hall], schemas: [hall/C.avsc], time: time}
+"""
+CALLED_OFF = """
+name: q
+from: [rooms, hall]
+event: SEQ(A a, !(C c), B b)
+where: "[room]"
+within: 1 m
+tests:
+  - name: the hall's is for all rooms, though the other one's says which
+    given: |
+      0s A room=1
+      1s hall:C level=7
+      1s rooms:C room=2
+      2s B room=1
+    expect: []
+  - name: that one alone is for its room
+    given: |
+      0s A room=1
+      1s C room=2
+      2s B room=1
+    expect: [{a_room: 1}]
+"""
+
+
+def test_what_a_type_lacks_in_one_stream_its_events_of_that_stream_lack(tmp_path: Path) -> None:
+    for stream, name, attribute in (("rooms", "A", "room"), ("rooms", "B", "room"), ("rooms", "C", "room"), ("hall", "C", "level")):
+        fields = [{"name": one, "type": "long"} for one in ("time", attribute)]
+        (tmp_path / stream).mkdir(exist_ok=True)
+        (tmp_path / stream / f"{name}.avsc").write_text(json.dumps({"type": "record", "name": name, "fields": fields}))
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    (tmp_path / "q.yml").write_text(CALLED_OFF)
+    assert [outcome.passed for outcome in run_tests([tmp_path / "q.yml"], settings_of(tmp_path / "settings.yaml"))] == [True, True]

@@ -7,7 +7,10 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import fastavro
 import pytest
+from pyarrow import feather
+from pyarrow import parquet as pq
 
 from app.bucket import recording
 
@@ -80,6 +83,32 @@ def test_an_anonymous_item_has_no_name_and_nan_is_null(cep) -> None:
     (found,) = objects(out)
     assert found["events"] == [{"var": None, "position": 0}, {"var": "b", "position": 1}]
     assert found["fields"] == {"r": None, "n": 0.0}
+
+
+@pytest.mark.parametrize("out", ["o.jsonl", "o.parquet", "o.avro", "o.arrow"])
+def test_times_and_durations_beyond_64_bit_are_null_in_every_format(cep, out) -> None:
+    returned = '{due: a.time + a.n * 1 d, took: a.n * 1 d, never: "5 w * 1e200", near: "5 w * 1e5", square: a.n * a.n, all: "(b.time - a.time) * 1e300"}'
+    write("q.yaml", f"name: q\nfrom: s\nevent: SEQ(A a, B b)\nwithin: 1 s\nreturn: {returned}\n")
+    write("e.jsonl", events({"type": "A", "time": 0, "n": 300_000_000_000}, {"type": "B", "time": 1}))
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", out)
+    assert code == 0, err
+    if out == "o.jsonl":
+        (found,) = objects(Path(out).read_text())
+    else:
+        (found,) = rows_of(Path(out))
+    fields = found.get("fields", found)
+    assert [fields[name] for name in ("due", "took", "never", "all")] == [None] * 4
+    assert int(fields["near"]) == 302_400_000_000_000
+    assert fields["square"] in (None, 9e22), "a float where it may be one"
+
+
+def rows_of(path: Path) -> list[dict]:
+    """The records of a file of composite events."""
+    if path.suffix == ".avro":
+        with path.open("rb") as file:
+            return list(fastavro.reader(file))
+    table = pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
+    return table.to_pylist()
 
 
 def test_an_attribute_without_any_value_is_what_an_until_takes_it_for(cep) -> None:
@@ -270,7 +299,8 @@ def test_dropping_everything_finds_nothing_and_dropping_nothing_changes_nothing(
 def test_disabled_queries_are_skipped(cep) -> None:
     write("q.yaml", QUERY + "enabled: false\n")
     write("e.jsonl", events(quote(0, 1.0), quote(1, 2.0)))
-    assert cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")[:2] == (0, "")
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert (code, out, "left out, since they are not enabled: rise" in err) == (0, "", True)
 
 
 TESTED = (
@@ -301,6 +331,70 @@ def test_inline_tests_say_what_is_missing_and_what_is_too_much(cep) -> None:
     assert "found, not expected: {symbol: A, gain: 1.0, took: 1000}" in out
     assert "1 passed, 1 failed" in out
     assert 'tests="2" failures="1"' in Path("j.xml").read_text()
+
+
+@pytest.mark.parametrize("command", [("validate", "{}"), ("test", "{}"), ("replay", "--events", "e.jsonl", "--queries", "{}")])
+@pytest.mark.parametrize("content", [None, "", "# nothing yet\n"])
+def test_a_path_without_queries_is_no_success(cep, command, content) -> None:
+    write("e.jsonl", "")
+    Path("queries").mkdir()
+    if content is not None:
+        write("queries/q.yaml", content)
+    code, _, err = cep(*(one.format("queries") for one in command))
+    assert code != 0
+    assert "there is no query in queries\nhint: query files end in .yaml or .yml" in err
+
+
+def test_an_expectation_of_a_field_that_is_not_returned_fails(cep) -> None:
+    text = 'name: q\nevent: SEQ(A a, B b)\nwhere: "[id]"\nwithin: 1 m\ntests:\n  - name: t\n    given: |\n      0s A id=1\n      1s B id=1\n    expect: [{%s: 1}]\n'
+    write("q.yaml", text % "a_id")
+    assert cep("test", "q.yaml")[0] == 0
+    write("q.yaml", text % "a_idd")
+    code, out, _ = cep("test", "q.yaml")
+    assert (code, "expected, not found: {a_idd: 1}" in out) == (1, True)
+
+
+def test_single_tests_are_chosen_by_their_names(cep) -> None:
+    test = "  - {name: %s, given: '0s A id=1', expect: [{id: %d}]}\n"
+    write("q.yaml", "name: q\nevent: A a\nreturn: {id: a.id}\ntests:\n" + test % ("good", 1) + test % ("bad", 2))
+    write("r.yaml", "name: r\nevent: A a\nreturn: {id: a.id}\ntests:\n" + test % ("good", 1))
+    assert cep("test", ".", "--only", "good")[:2] == (0, "ok   q: good\nok   r: good\n2 passed, 0 failed\n")
+    assert cep("test", ".", "--only", "r: ")[1] == "ok   r: good\n1 passed, 0 failed\n"
+    assert "no test of these queries holds" in cep("test", ".", "--only", "nothing")[2]
+
+
+PAIR = """name: src
+from: s
+event: SEQ(A a, B b)
+within: 1 s
+{more}
+---
+name: reader
+from: "query:src"
+event: SEQ(src x, src y)
+within: 1 s
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        ("on_change: drain", 1, 'q.yaml:5:12: query "src" is read by another query and so cannot drain'),
+        (
+            "after: skip-past-last-event\nwindow: {size: 5 events, slide: 1 event, per: partition}",
+            1,
+            "wait for each other without a bound in time",
+        ),
+        ("shedding: {shedder: universe, latency_bound: 1 s}", 1, 'query "src": '),
+        ("enabled: false", 0, 'warning: query "reader" finds nothing: it reads "src", which is not enabled'),
+        ("", 0, "2 queries in 1 files: 0 errors"),
+    ],
+)
+def test_validate_refuses_what_the_application_would(cep, more, code, told) -> None:
+    text = PAIR.format(more=more)
+    write("q.yaml", text.replace("within: 1 s\nafter", "after") if "window" in more else text)
+    found, out, err = cep("validate", "q.yaml")
+    assert (found, told in out + err) == (code, True), out + err
 
 
 def test_validate_lists_everything_at_once(cep) -> None:

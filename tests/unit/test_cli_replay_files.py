@@ -18,8 +18,8 @@ from pyarrow import csv, feather
 from app.cli.inputs.events import Choices, gather_input
 from app.cli.whole_files import whole_file
 from app.errors import DependencyError
-from app.events.opened import StandardInput
 from app.events.rows import Row
+from app.files.opened import StandardInput
 
 ROWS = [{"type": "Q", "time": 1000 * k, "symbol": "AB"[k % 2], "price": float(k) + 0.5, "n": None if k == 3 else k} for k in range(8)]
 QUERY = 'name: rise\nevent: SEQ(Q a, Q b)\nwhere: "[symbol] AND b.price > a.price AND (b.n > 0 OR b.n IS NULL)"\nwithin: 3 s\n'
@@ -92,7 +92,7 @@ def test_standard_input_is_what_it_begins_with(expected, tmp_path, suffix) -> No
 
 
 def test_a_bad_line_of_the_second_file_is_named_by_that_file(cep, expected, monkeypatch) -> None:
-    monkeypatch.setattr("app.events.opened.BLOCK_BYTES", 200)
+    monkeypatch.setattr("app.files.opened.BLOCK_BYTES", 200)
     Path("b.jsonl").write_bytes(jsonl(ROWS) + b"no json\n" + jsonl(ROWS[:1]))
     code, _, err = cep("replay", "--queries", "q.yaml", "--events", "plain.jsonl", "--events", "b.jsonl", "--out", "o")
     assert code == 1
@@ -101,7 +101,7 @@ def test_a_bad_line_of_the_second_file_is_named_by_that_file(cep, expected, monk
 
 
 def test_only_the_block_with_a_bad_line_is_read_row_by_row(expected, monkeypatch) -> None:
-    monkeypatch.setattr("app.events.opened.BLOCK_BYTES", 200)
+    monkeypatch.setattr("app.files.opened.BLOCK_BYTES", 200)
     Path("b.jsonl").write_bytes(jsonl(ROWS * 20) + b"no json\n" + jsonl(ROWS * 20))
     made = []
 
@@ -109,14 +109,14 @@ def test_only_the_block_with_a_bad_line_is_read_row_by_row(expected, monkeypatch
         made.append(values)
         return Row(*values)
 
-    monkeypatch.setattr("app.events.row_files.Row", counting)
+    monkeypatch.setattr("app.files.row_files.Row", counting)
     gathered = gather_input([Path("b.jsonl")], None, Choices(skip=True))
     assert (gathered.pieces.events, gathered.unreadable.count) == (320, 1)
     assert 0 < len(made) < 10
 
 
 def test_a_csv_column_that_turns_out_to_be_text_is_text_from_the_beginning(expected, monkeypatch) -> None:
-    monkeypatch.setattr("app.events.opened.BLOCK_BYTES", 40)
+    monkeypatch.setattr("app.files.opened.BLOCK_BYTES", 40)
     Path("t.csv").write_text("type,time,tag\n" + "".join(f"A,{k},00{k}\n" if k == 9 else f"A,{k},{k}.50\n" for k in range(12)))
     gathered = gather_input([Path("t.csv")], None, Choices())
     column = gathered.whole().batch.columns["tag"]

@@ -10,12 +10,12 @@ from typing import get_type_hints
 import pytest
 
 from app.cli.replay.replay import replay
-from app.events.files import gather
+from app.files.gathering import gather
 
 SMALL = {
     "app.bucket.in_order.SLICE": 1,
     "app.cli.replay.held.WORTH_WRITING": 1,
-    "app.events.opened.BLOCK_BYTES": 60,
+    "app.files.opened.BLOCK_BYTES": 60,
     "app.cli.inputs.events.gather": functools.partial(gather, held_bytes=0),
 }
 CHOSEN = """

@@ -1,5 +1,6 @@
 """`cep validate --settings`: what cannot work is refused before anything starts."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,46 @@ def test_without_queries_and_settings_it_says_what_to_name(cep) -> None:
     code, _, err = cep("validate")
     assert code == 2
     assert "name query files, or a settings file that does" in err
+
+
+def forgotten(validated, of: str, beside: str = "", stream: str = "ordered_by: tag") -> str:
+    Path("queries").mkdir()
+    for name, rest in (("one", of), ("other", beside or of)):
+        Path(f"queries/{name}.yaml").write_text(
+            f"name: {name}\nfrom: shelf\nevent: SEQ(A a, B b)\nwhere: [tag]\n{rest}\n".replace("[tag]", '"[tag]"')
+        )
+    schema = {
+        "type": "record",
+        "name": "A",
+        "fields": [{"name": "tag", "type": "string"}, {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}}],
+    }
+    for name in "AB":
+        Path(f"{name}.avsc").write_text(json.dumps(schema | {"name": name}))
+    code, out, err = validated(f"streams: {{shelf: {{topics: [shelf], schemas: [A.avsc, B.avsc], {stream}}}}}")
+    assert code == 0, err
+    return out + err
+
+
+def test_who_forgets_no_key_of_a_trusted_stream_is_warned_about(validated) -> None:
+    said = forgotten(validated, "max_gap: 2 s", "within: 10 s")
+    assert said.count("every key there ever was is remembered") == 1
+    assert 'one.yaml:1:7: warning: query "one" has no within in time: of shelf, which is ordered_by tag, every key' in said
+
+
+def test_a_window_in_events_bounds_no_key_either(validated) -> None:
+    said = forgotten(validated, "within: 5 events")
+    assert said.count("every key there ever was is remembered") == 2
+    assert "one.yaml:5:9: warning" in said
+
+
+@pytest.mark.parametrize(
+    ("of", "stream"),
+    [
+        ("max_gap: 2 s\nwithin: 10 s", "ordered_by: tag"),
+        ("max_gap: 2 s", "allowed_lateness: 2 s"),
+        ("max_gap: 2 s\nafter: skip-past-last-event", "ordered_by: tag"),
+    ],
+    ids=["a window in time", "not trusted", "it waits for the watermark"],
+)
+def test_who_forgets_is_not_warned_about(validated, of: str, stream: str) -> None:
+    assert "remembered" not in forgotten(validated, of, stream=stream)

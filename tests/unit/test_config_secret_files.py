@@ -94,10 +94,17 @@ def test_keys_for_different_purposes_have_nothing_in_common():
 
 
 def test_children_do_not_get_secrets_of_the_environment():
-    environment = {"CEP_KAFKA__SECURITY__PASSWORD": "p", "CEP_HTTP__TASK_TOKEN": "t", "CEP_HTTP__PORT": "1", "PASSWORD": "not ours"}
+    others = {"CEP_HTTP__PORT": "1", "PASSWORD": "not ours", "CEP_STREAMS": "{a: {topics: [token]}}", "CEP_QUERIES__PATHS": "[a, b"}
+    environment = {
+        "CEP_KAFKA__SECURITY__PASSWORD": "p",
+        "CEP_HTTP__TASK_TOKEN": "t",
+        "CEP_HTTP__CONTROL": "{token: a value of 16 or more}",
+        "CEP_KAFKA": '{"security": {"password": "x"}}',
+        **others,
+    }
     before = dict(environment)
     with without_secrets(environment):
-        assert environment == {"CEP_HTTP__PORT": "1", "PASSWORD": "not ours"}
+        assert environment == others
     assert environment == before
 
 

@@ -168,6 +168,43 @@ def test_password_of_digits_stays_a_text() -> None:
     assert load_settings(None, {"CEP_SCHEMA_REGISTRY__PASSWORD": "012345"}).schema_registry.password.get_secret_value() == "012345"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("streams: {shop: {topics: shop.events}}", "streams.shop.topics: a list is wanted, as [a, b]"),
+        ("streams: [shop]", "streams: a mapping is wanted, as {a: b}"),
+        ("kafka: localhost", "kafka: a mapping is wanted, as {a: b}"),
+    ],
+)
+def test_lists_and_mappings_are_asked_for_in_plain_words(tmp_path: Path, text: str, told: str) -> None:
+    assert told in findings(tmp_path, text, {})
+
+
+@pytest.mark.parametrize("text", ["yes", "on", "true", "[abc]", "{x}", "a: b", "null", "12"])
+def test_a_setting_that_is_a_text_is_one_whatever_it_looks_like(text: str) -> None:
+    named = {"CEP_SCHEMA_REGISTRY__PASSWORD": text, "CEP_STREAMS__S__ORDERED_BY": text, "CEP_STREAMS__S__TOPICS": "[a]"}
+    settings = load_settings(None, {**named, "CEP_QUERIES__RELOAD": "{enabled: no}", "CEP_LEARNING__ENABLED": "off"})
+    assert settings.schema_registry.password.get_secret_value() == text  # type: ignore[union-attr]
+    assert settings.streams["s"].ordered_by == text
+    assert settings.streams["s"].topics == ("a",)
+    assert (settings.queries.reload.enabled, settings.learning.enabled) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka: {client_options: {sasl.jaas.config: 'org.apache PlainLoginModule required password=\"hunter2\";'}}",
+        "spark: {conf: {spark.hadoop.fs.s3a.secret.key: hunter2}}",
+        "spark: {conf: {spark.hadoop.fs.s3a.access.key: hunter2}}",
+        '{"kafka": {"client_options": {"ssl.keystore.password": "hunter2"}}}',
+    ],
+)
+def test_a_secret_in_a_line_that_a_finding_shows_is_masked(tmp_path: Path, text: str) -> None:
+    told = findings(tmp_path, text, {})
+    assert "***" in told
+    assert "hunter2" not in told
+
+
 def test_findings_never_show_secrets(tmp_path: Path) -> None:
     text = "kafka: {security: {protocol: SASL_SSL, mechanism: NONE, username: u, oauth: {client_secret: hunter2, x: 1}}}"
     assert "hunter2" not in findings(

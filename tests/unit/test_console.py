@@ -19,7 +19,7 @@ from markupsafe import Markup
 from app.console.automaton import automaton
 from app.console.condition import of_application, of_query
 from app.console.drawing import drawing, placed
-from app.console.figures import Figures
+from app.console.figures import Figures, _where
 from app.console.plots import Line, plot, sparkline
 from app.console.recent import MOST_CONSTITUENTS, MOST_SHOWN, Recent
 from app.console.schemas import AGAIN_S, AWAY, REFUSED, Schemas
@@ -37,6 +37,7 @@ from app.events.avro import SchemaError, parse_schema
 from app.query.compile import read_queries
 from app.query.plan import Catalog, Shedding
 from app.query.resolved.vocabulary import UNKNOWN
+from shedding.registry import METHODS
 from tests.unit.test_control_plane import World, a_plan
 
 ROOT = Path(__file__).parents[2]
@@ -516,3 +517,17 @@ def test_every_key_of_the_json_is_described(console):
     ):
         for key in keys:
             assert f"`{key}`" in page or key in ("last_reading", "generation"), key
+
+
+@pytest.mark.parametrize(
+    ("shedder", "where"),
+    [
+        ("random", "at the ingress"),
+        ("espice", "at the ingress"),
+        ("prefix", "in the bucket"),
+        ("hspice", "in matching"),
+        ("pspice", "in matching"),
+    ],
+)
+def test_where_a_shedder_drops_is_said_as_it_is(shedder: str, where: str) -> None:
+    assert _where(METHODS[shedder]) == where

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.audit.estimates import Estimate
-from app.control.messages.decision_reports import DecisionReport
+from app.control.messages.decision_reports import DecisionReport, Reason
 from app.control.messages.reports import QueryTally
 from app.control.shown.history import DECISIONS, LATELY, OF_QUERY, SLOT_MS, SLOTS, History, Noted, Ring, Standing
 from app.observe.latency import LATENCY_BOUNDS_MS, interpolated_quantile
@@ -123,28 +123,35 @@ def test_now_is_the_last_minute():
     assert history.latencies("q", T0 + 10 * LATELY * SLOT_MS).sum() == 0
 
 
+def decided(number: int, query: str = "q", reason: Reason = "RATIO_CHANGED") -> DecisionReport:
+    figures = {"latency_bound_ms": 100, "latency_ms": 1.0, "unshed_latency_ms": 2.0, "in_reach": True, "bottleneck": "FIXED"}
+    ratios = {"shedder": "random", "drop_ratio": 0.5, "former_drop_ratio": 0.0, "arrivals_per_s": 1.0, "capacity_per_s": None, "backlog": 0}
+    return DecisionReport(number, query, 1, number, reason, **figures, **ratios)
+
+
 def test_the_last_decisions_are_remembered_newest_first():
     history = History()
-
-    def decision(number: int, query: str = "q") -> DecisionReport:
-        figures = {"latency_bound_ms": 100, "latency_ms": 1.0, "unshed_latency_ms": 2.0, "in_reach": True, "bottleneck": "FIXED"}
-        ratios = {
-            "shedder": "random",
-            "drop_ratio": 0.5,
-            "former_drop_ratio": 0.0,
-            "arrivals_per_s": 1.0,
-            "capacity_per_s": None,
-            "backlog": 0,
-        }
-        return DecisionReport(number, query, 1, number, "SHEDDING_BEGINS", **figures, **ratios)
-
     for number in range(DECISIONS + 5):
-        history.decide([decision(number), decision(number, "gone")])
+        history.decide([decided(number), decided(number, "gone")])
     assert [one.batch for one in history.decisions("q")] == list(range(DECISIONS + 4, 4, -1))
     for k in range(2):
         history.note(noted(T0 + k * SLOT_MS), standing)
     assert history.decisions("gone") == []
     assert len(history.decisions("q")) == DECISIONS
+
+
+def test_since_when_a_query_sheds_is_told_as_long_as_it_does():
+    history = History()
+    history.decide([decided(0, reason="SHEDDING_BEGINS"), decided(0, "gone", "SHEDDING_BEGINS")])
+    history.decide([decided(1), decided(1, "gone")])
+    assert [one.batch for one in history.decisions("q")] == [1, 0]
+    history.decide(decided(number) for number in range(2, DECISIONS + 5))
+    assert [one.batch for one in history.decisions("q")] == [*range(DECISIONS + 4, 4, -1), 0]
+    for k in range(2):
+        history.note(noted(T0 + k * SLOT_MS), standing)
+    assert history.decisions("gone") == []
+    history.decide([decided(DECISIONS + 5, reason="SHEDDING_ENDS")])
+    assert [one.batch for one in history.decisions("q")] == list(range(DECISIONS + 5, 5, -1))
 
 
 def test_queries_that_are_gone_are_forgotten():

@@ -230,6 +230,7 @@ def test_a_stream_that_speaks_again_does_not_fall_behind_where_the_clock_had_car
 def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
     world.run(0, 100)
     logged = world.plane.directive(1)
+    world.plane.await_directive()
     world.plane.close()
     world.clock.now += 60_000
     world.start()
@@ -340,6 +341,7 @@ def test_selection_is_ordered_by_the_directive_and_counted(world: World) -> None
     assert value("cep_selection_rearrangements_total", stream="retail") == 1
     before = world.plane.directive(1)
     assert (before.selection["retail"].sequence.order, before.selection["retail"].sample) == ((1, 0), 0)
+    world.plane.await_directive()
     world.plane.close()
     assert world.start().directive(1).selection == before.selection
 

@@ -13,7 +13,7 @@ from app.bucket.ingress import IngressPlan
 from app.control.messages.directives import Directive
 from app.control.messages.reached import reached
 from app.events.batch import EventBatch, take
-from app.events.files import parse_events
+from app.files.gathering import parse_events
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
 

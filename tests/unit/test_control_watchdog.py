@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
+from cProfile import Profile
 from dataclasses import replace
 
 import numpy as np
@@ -179,6 +179,21 @@ def test_a_neighbour_that_takes_the_processor_for_some_seconds_is_no_reason_to_s
     assert plant.late(1.0, 60 * SECOND) < BOUND
 
 
+@pytest.mark.parametrize("window_ms", [1_000.0, 5_000.0, 30_000.0])
+@pytest.mark.parametrize("times", [1.0, 1.5])
+def test_what_waits_behind_a_neighbour_is_no_denser_than_ever_and_fills_no_state(window_ms: float, times: float) -> None:
+    """By the same law where nobody asks what a batch fills its state with."""
+
+    def run(query: WatchedQuery) -> Plant:
+        plant = costly(slow=lambda now: 5.0 if 1_040_000 < now < 1_043_000 else 1.0, window_ms=window_ms)
+        plant.joined = 0.4 * plant.capacity_per_ms() * window_ms
+        return in_steps(plant, (0.4, 42), (0.4 * times, 90)).run(a_watchdog(query), until_ms=90 * SECOND)
+
+    asked, unasked = run(replace(ONE, window_ms=window_ms)), run(ONE)
+    assert asked.late(1.0, 39 * SECOND, 55 * SECOND) > BOUND, "it was felt"
+    assert asked.ratios == unasked.ratios
+
+
 def test_a_machine_that_stays_slower_is_believed() -> None:
     def slow(now: float) -> float:
         return 2.5 if now > 1_040_000 else 1.0
@@ -323,6 +338,29 @@ def test_after_an_outage_new_events_come_first_or_completeness(told: bool, repea
     assert repeats or found["shed"].late(0.5, 100 * SECOND, 115 * SECOND) < found["complete"].late(0.5, 100 * SECOND, 115 * SECOND)
 
 
+@pytest.mark.parametrize("minutes", [1.5, 15.0])
+@pytest.mark.parametrize(("fixed_ms", "most_ms"), [(350.0, 10_000.0), (1_500.0, 15_000.0)])
+@pytest.mark.parametrize("warm_up", [1, 5])
+def test_a_burst_behind_an_outage_is_not_let_in_by_what_a_small_state_costs(
+    warm_up: int, fixed_ms: float, most_ms: float, minutes: float
+) -> None:
+    """Every event is joined with those of a minute. They come at 100 a second; then nobody looks for 20 s, in which they come at 20,000.
+
+    Where a batch takes longer than the bound whatever is in it, more is let in. By what they cost so far, one of a minute would follow (two, where only what is cheaper is believed while it is cold).
+    """
+    query = replace(TIGHT, query="q", window_ms=60_000.0)
+    plant = Plant(lambda _: 0.1, {"q": 0.03}, fixed_ms=fixed_ms, window_ms=60_000.0, joined=6_000.0)
+    watchdog = a_watchdog(query, warm_up_batches=warm_up)
+    plant.run(watchdog, until_ms=minutes * 60 * SECOND)
+    kept, before = json.loads(json.dumps(watchdog.snapshot())), plant.batch
+    plant.rate = lambda _: 20.0
+    plant.arrive_until(plant.now + 20 * SECOND)
+    again = a_watchdog(query, warm_up_batches=warm_up)
+    again.restore(kept)
+    plant.run(again, until_ms=minutes * 60 * SECOND + 160 * SECOND)
+    assert max(plant.durations[before:]) < most_ms
+
+
 def test_a_bound_that_no_batch_can_meet_does_not_keep_a_query_behind_for_ever() -> None:
     query = replace(ONE, catch_up="complete", latency_bound_ms=700)
     plant, watchdog = in_steps(costly(), (0.1, 100), (1.5, 300)), a_watchdog(query)
@@ -339,17 +377,17 @@ def test_a_query_that_is_awake_without_candidates_costs_what_it_costs() -> None:
         seen = {f"rare-{number}": QueryObservation(work_ms=0.05, candidates=int(number == batch)) for number in range(300)}
         costs.learn(seen, {"input": 40_000}, 1, 100.0)
     load = costs.load({"input": 40_000.0})
-    assert load.shipped(np.zeros(300)) < 100
+    assert load.taken(np.zeros(300)).shipped < 100
 
 
 def test_a_stream_that_fell_silent_costs_as_before_when_it_speaks_again() -> None:
     costs = QueryCosts({"q": ["input"]})
     for _ in range(5):
         costs.learn({"q": QueryObservation(work_ms=60.0, candidates=1000)}, {"input": 1000, "other": 0}, 1000, 100.0)
-    before = costs.load({"input": 1000.0, "other": 0.0}).total_ms(np.zeros(1))
+    before = costs.load({"input": 1000.0, "other": 0.0}).taken(np.zeros(1)).work_ms
     for _ in range(20):
         costs.learn({"q": QueryObservation()}, {"input": 0, "other": 1000}, 0, 100.0)
-    assert costs.load({"input": 1000.0, "other": 0.0}).total_ms(np.zeros(1)) == pytest.approx(before, rel=0.1)
+    assert costs.load({"input": 1000.0, "other": 0.0}).taken(np.zeros(1)).work_ms == pytest.approx(before, rel=0.1)
 
 
 def test_one_late_composite_event_is_forgotten() -> None:
@@ -479,21 +517,19 @@ def test_the_forecast_names_the_bottleneck() -> None:
 
 
 def test_a_thousand_queries_are_decided_in_milliseconds() -> None:
+    """Calls are counted, since machines differ by more than what would be a mistake: 140 per query take 0.06 to 0.1 s of a slow core; 1,100 took 0.6, when every load was gathered anew and water levels were halved."""
     queries = [replace(ONE, query=f"q{k}", latency_bound_ms=1_000 + 500 * (k % 4)) for k in range(1000)]
     plant = at_capacity(Plant(lambda _: 0.0, {one.query: 0.0001 for one in queries}), 1.6)
     watchdog = Watchdog(queries, a_watchdog()._settings, LARGEST)
     plant.run(watchdog, batches=12)
     assert len(watchdog.ratios) > 100
-    took_s = []
-    for _ in range(3):
-        again = Watchdog(queries, a_watchdog()._settings, LARGEST)
-        again.restore(watchdog.snapshot())
-        again.go_on()
-        began = time.process_time()
+    again = Watchdog(queries, a_watchdog()._settings, LARGEST)
+    again.restore(watchdog.snapshot())
+    again.go_on()
+    with Profile() as profile:
         again.plan(PlannedBatch(plant.batch, round(plant.now), {STREAM: 300_000}))
-        took_s.append(time.process_time() - began)
-        assert len(again.ratios) > 100
-    assert min(took_s) < 0.5, "0.22 s of the processor on two slow cores"
+    assert len(again.ratios) > 100
+    assert 10 * 1000 < sum(entry.callcount for entry in profile.getstats()) < 200 * 1000
 
 
 def test_a_machine_that_stood_still_at_the_start_is_not_taken_for_one_that_is_slow() -> None:
@@ -655,8 +691,8 @@ def test_who_drops_in_its_bucket_hands_everything_over() -> None:
     load = costs.load({STREAM: 1_000.0})
     half = np.array([0.5, 0.5])
     assert load.handed_over(half).tolist() == pytest.approx([500, 1_000])
-    assert load.shipped(half) == pytest.approx(1_000)
-    assert load.kept(half).tolist() == pytest.approx([500, 500])
+    assert load.taken(half).shipped == pytest.approx(1_000)
+    assert (load.candidates * load.part(half)).tolist() == pytest.approx([500, 500])
 
 
 def test_a_jump_to_hardly_anything_tells_how_little_that_saves() -> None:
@@ -702,7 +738,7 @@ def test_what_surprised_while_a_process_warmed_up_is_no_lump_a_minute_later() ->
         for number in range(batches):
             work = 20.0 * (3.0 if number in dear else 1.0)
             costs.learn({"q": QueryObservation(1_000, work_ms=work)}, {STREAM: 1_000}, 1_000, None)
-        return costs["q"].lumpy
+        return costs["q"].surprises.lumpy
 
     cold = range(1, 4)
     assert lumpy_after(cold, 5) > 0.3, "what is known of it by then"

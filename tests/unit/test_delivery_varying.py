@@ -18,8 +18,8 @@ from app.cli.inputs.events import ReplayInput
 from app.cli.replay.output import json_lines
 from app.delivery.composite_schema import composite_schema
 from app.events.batch import Column, Dictionary, empty_batch
-from app.events.files import parse_events
 from app.events.types import Kind
+from app.files.gathering import parse_events
 from app.owners.arrivals import Arrivals
 from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import OutputTopic

@@ -215,6 +215,21 @@ def test_avro_records_are_what_fastavro_reads() -> None:
         assert read == {**written, "none": None, "b": bool(written["b"])}
 
 
+@pytest.mark.parametrize(("value", "fits"), [(2**31 - 1, True), (-(2**31), True), (2**31, False), (-(2**31) - 1, False)])
+def test_an_int_of_avro_holds_32_bits(value: int, *, fits: bool) -> None:
+    schema = {"type": "record", "name": "A", "fields": [{"name": "time", "type": "long"}, {"name": "n", "type": ["null", "int"]}]}
+    column = Column(Kind.INTEGER, np.array([value, 2**60]), np.array([0, 1], np.uint8))
+    types = Column(Kind.STRING, np.zeros(2, np.int32), None, Dictionary.of([b"A"]))
+    batch = EventBatch(np.zeros(2, np.int64), np.zeros(2, np.int64), np.arange(2), types, {"n": column})
+    written = avro_records(batch, {"A": schema}, headers={"A": confluent_header(1)})
+    if fits:
+        ((_, _, records),) = written
+        assert fastavro.schemaless_reader(io.BytesIO(records[0][5:]), fastavro.parse_schema(schema))["n"] == value
+    else:
+        with pytest.raises(ValueError, match=f'field "n": {value} is too large for an int of Avro'):
+            list(written)
+
+
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 

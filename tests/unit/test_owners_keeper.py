@@ -116,6 +116,11 @@ def test_a_forked_worker_knows_the_ports_and_an_owner_listens_at_each(daemon):
     assert len(set(daemon.owners())) == SLOTS
 
 
+def test_ctrl_c_in_the_terminal_is_not_meant_for_owners(daemon):
+    groups = {os.getpgid(pid) for pid in daemon.owners()}
+    assert groups.isdisjoint({os.getpgid(0), os.getpgid(daemon.process.pid)})
+
+
 def test_owners_ask_for_the_token(daemon):
     with pytest.raises(WireError):
         connect(daemon.host, daemon.ports[0], WireKey(b"a guess"))

@@ -81,7 +81,9 @@ def goes_on(checkpoint: str, batches: Sequence[MicroBatch]) -> list[list[str]]:
     for number, batch in enumerate(batches[COMMITTED + 1 :], COMMITTED + 1):
         directive = newest.of_batch(number, batch.directive.greatest_times).directive
         orders = tuple(BucketOrder(bucket, epoch + bucket) for bucket in range(numbers.buckets))
-        _, returned = home.advance(Advance("again", number, 1, directive, batch.greatest, tuple(range(TASKS)), orders), batch.deliveries)
+        _, returned = home.advance(
+            Advance("again", number, 1, directive, batch.greatest, dict.fromkeys(range(TASKS), 0), orders), batch.deliveries
+        )
         found.append(identities(returned))
     home.close()
     return found

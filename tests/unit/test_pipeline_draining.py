@@ -70,7 +70,20 @@ def test_an_old_version_goes_on_until_time_has_passed_what_it_began(tmp_path: Pa
 def test_a_version_that_comes_back_is_the_running_one_again(tmp_path: Path) -> None:
     first = deployed(tmp_path, QUERY.format(version=1))
     changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {P0: 5_000}))
-    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(changed, {P0: 5_000}))) == [(1, None), (2, -1)]
+    back = deployed(tmp_path, QUERY.format(version=1), Past(changed, {P0: 5_000}))
+    assert plans(back) == [(1, None)], "it was fed all the while, and tells what the one between began as well"
+    later = deployed(tmp_path, QUERY.format(version=2), Past(changed, {P0: 7_000}))
+    gone = deployed(tmp_path, QUERY.format(version=2), Past(later, {P0: 40_000}))
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(gone, {P0: 41_000}))) == [(1, None), (2, -1)], "begins afresh"
+    third = deployed(
+        tmp_path, QUERY.format(version=3), Past(deployed(tmp_path, QUERY.format(version=2), Past(changed, {P0: 6_000})), {P0: 7_000})
+    )
+    third = deployed(tmp_path, QUERY.format(version=3), Past(third, {P0: 8_000}))
+    assert sorted(plans(third)) == [(1, 16_000), (2, 18_000), (3, None)]
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(third, {P0: 8_500}))) == [(1, None)], "it tells what both between began"
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(third, {P0: 8_500}))) == [(2, None), (1, 16_000)], (
+        "who ended before goes on"
+    )
 
 
 def test_without_drain_the_old_version_is_forgotten(tmp_path: Path) -> None:

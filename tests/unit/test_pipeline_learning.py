@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     rng = np.random.default_rng(5)
     lines = []
     for k, kind in enumerate(rng.choice(KINDS, EVENTS).tolist()):
-        own = {"shelf_id": int(rng.integers(1, 4))} if kind == "ShelfReading" else {}
+        own = {"shelf_id": int(rng.integers(1, 4))} if kind == "ShelfReading" else {"exit_id": 1}
         lines.append({"type": kind, "time": 1_780_000_000_000 + 20 * k, "tag_id": f"T{rng.integers(0, 20)}", "store_id": 1, **own})
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     retail = {"topics": ["retail"], "schemas": [str(ROOT / "schemas" / f"{name}.avsc") for name in KINDS], "time": "time"}
@@ -232,6 +233,25 @@ def test_a_round_begins_behind_the_query_that_the_last_one_broke_off_at(world, m
     begun: list[str] = []
     list(learn_round(world.settings, Wish(behind="last"), rounds.ignored, begun.append))
     assert begun == ["theft", "first", "last"]
+
+
+def test_events_are_read_once_for_all_queries_of_a_stream_and_kept_no_longer(world, monkeypatch):
+    plain = yaml.safe_load((world.folder / "settings.yaml").read_text())
+    plain["streams"]["again"] = {**plain["streams"]["retail"], "topics": ["again"]}
+    (world.folder / "settings.yaml").write_text(yaml.safe_dump(plain))
+    world.settings = load_settings(world.folder / "settings.yaml", {})
+    world.write("another", "last")
+    another = world.folder / "queries" / "another.yaml"
+    another.write_text(another.read_text().replace("from: retail", "from: again"))
+    says(monkeypatch, 0.2, 0.5, 0.2)
+    kept: list[Any] = []
+    lessons = rounds._Lessons
+    monkeypatch.setattr(rounds, "_Lessons", lambda *given: kept.append(lessons(*given)) or kept[-1])
+    begun: list[str] = []
+    for _ in learn_round(world.settings, Wish(), rounds.ignored, begun.append):
+        assert {streams for streams, _ in kept[0]._read} in ({("again",)}, {("retail",)})
+    assert begun == ["another", "last", "theft"]
+    assert world.reads == 2
 
 
 def test_a_model_whose_file_is_damaged_is_learned_anew(world, monkeypatch):

@@ -40,10 +40,10 @@ QUERIES = {
 }
 
 
-def deployed(folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None, topic: str = "stocks"):
+def deployed(folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None, topic: str = "stocks", lateness: str = "2 s"):
     texts = [f"name: {name}\n{'' if 'from:' in text else 'from: stocks'}\n{text}\n" for name, text in queries.items()]
     (folder / "q.yaml").write_text("---\n".join(texts))
-    stocks = {"topics": [topic], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": "2 s"}
+    stocks = {"topics": [topic], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": lateness}
     plain = {"streams": {"stocks": stocks}, "queries": {"paths": ["q.yaml"]}, "heartbeat": {"enabled": False}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(plain))
     settings = load_settings(folder / "settings.yaml", {})
@@ -186,6 +186,20 @@ def test_a_deployment_notes_since_when_a_query_runs_beside_others(tmp_path):
     assert deployment_from_json(more.to_json(), 1, lambda _: b"").since == more.since
     changed = deployed(tmp_path, {"plain": plain.replace("10 s", "11 s"), "between": between}, Past(more, {}))
     assert changed.since[0] == more.since[0] and changed.since[1] is not None
+
+
+def test_who_reads_or_writes_otherwise_has_other_composite_events_since_then(tmp_path):
+    def since(output: str = "", **more: str) -> dict[str, bool]:
+        """By query whether it has found what it finds since the checkpoint began."""
+        now = deployed(tmp_path, {**queries, "sheds": queries["sheds"] + output}, Past(first, {}), **more)
+        return {plan.name: one is None for plan, one in zip(now.catalog.plans, now.since, strict=True)}
+
+    queries = {name: QUERIES[name] for name in ("sheds", "reads", "plain")}
+    first = deployed(tmp_path, queries)
+    assert since() == {"sheds": True, "reads": True, "plain": True}
+    assert since("\noutput: {topic: elsewhere}") == {"sheds": False, "reads": True, "plain": True}
+    assert since(topic="others") == {"sheds": False, "reads": False, "plain": False}
+    assert since(lateness="3 s") == {"sheds": False, "reads": False, "plain": False}
 
 
 def test_where_no_query_sheds_there_is_nothing_to_do_unless_one_is_named(tmp_path):

@@ -444,6 +444,25 @@ def test_nothing_that_happens_while_looking_ends_the_watcher(world: World, monke
     assert "query-files" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_where_files_are_not_watched_they_are_told_once_and_nothing_is_changed(world: World) -> None:
+    reload = world.settings.queries.reload.model_copy(update={"enabled": False})
+    settings = world.settings.model_copy(update={"queries": world.settings.queries.model_copy(update={"reload": reload})})
+    world.write(
+        a=text("a", version=2).replace("10 s", "11 s"),
+        b=text("b") + "enabled: false\n",
+        c="name: c\nevent: SEQ(",
+        d=text("d") + "enabled: false\n",
+    )
+    before = world.plane.catalog
+    world.plane.first_batch.good()
+    with watching(settings, world.plane, world.watcher.running, world.registry):
+        until(lambda: world.plane.query_set()["last_reading"]["read_at_ms"] is not None, seconds=20, pause=0.01)
+    told = world.plane.query_set()
+    assert world.plane.catalog is before
+    assert {one["query"]: one["status"] for one in told["queries"]} == {"a": "running", "b": "running", "c": "broken", "d": "disabled"}
+    assert told["last_reading"]["outcome"] == "reloaded"
+
+
 def test_models_of_queries_that_are_in_no_file_and_no_deployment_leave_the_checkpoint(world: World) -> None:
     store_numbers(world.settings.checkpoint.uri, Numbers().in_buckets(1))
     store = ModelStore(open_store(world.settings.checkpoint.uri))

@@ -18,6 +18,7 @@ from app.control.messages.directives import Directive, QueryShedding
 from app.control.server.desk import Desk
 from app.local.generators import generate
 from app.owners.deployment import store_deployment
+from app.owners.orders import TaskOrders
 from app.owners.shipment import CHUNK, REFUSED, Refused
 from app.pipeline import ingress as stage
 from app.pipeline.application import schema_keeping
@@ -76,13 +77,17 @@ def test_what_was_read_is_told_per_topic_partition_whatever_the_slices():
     assert Read().progress({}) == ()
 
 
+COPY = 5
+
+
 class Delivered:
     """Takes what is sent to owners."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, bytes]] = []
 
-    def deliver(self, _orders, _part, rows) -> tuple[str, ...]:
+    def deliver(self, _orders, _part, rows, copy) -> tuple[str, ...]:
+        assert copy == COPY
         self.rows += rows
         return ()
 
@@ -132,9 +137,9 @@ def outcome(world, monkeypatch, limit: int, directive: Directive, rows: int = 10
     """What leaves the ingress: composite events of all buckets, refused records, and the report."""
     deployment, tasks, _, whole = world
     delivered, reports = Delivered(), []
-    context = SimpleNamespace(getLocalProperty=lambda _: "", partitionId=lambda: 0)
+    context = SimpleNamespace(getLocalProperty=lambda _: "", partitionId=lambda: 0, taskAttemptId=lambda: COPY)
     monkeypatch.setattr(stage, "TaskContext", SimpleNamespace(get=lambda: context))
-    monkeypatch.setattr(stage, "_orders", lambda _: SimpleNamespace(directive=directive))
+    monkeypatch.setattr(stage, "_orders", lambda _: TaskOrders("test", 1, directive))
     monkeypatch.setattr(stage, "_outbox", lambda: delivered)
     monkeypatch.setattr(stage, "pack_report", lambda report, _: reports.append(report) or b"")
     monkeypatch.setattr(stage, "slices", lambda batches: slices(batches, limit))

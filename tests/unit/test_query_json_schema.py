@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.query.text import keys
 from app.query.text.json_schema import query_schema, query_schema_text
+from app.query.text.key_table import key_table
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "query.schema.json"
 
@@ -19,3 +20,8 @@ def test_every_key_is_described() -> None:
     properties = query_schema()["properties"]
     assert set(properties) == {key.name for key in keys.QUERY.keys}
     assert all(entry["description"] for entry in properties.values())
+
+
+def test_the_page_of_keys_is_up_to_date():
+    page = SCHEMA.parents[1] / "queries" / "keys.md"
+    assert page.read_text(encoding="utf-8") == key_table(), "run: python -m app.query.text.key_table > queries/keys.md"

@@ -13,8 +13,8 @@ from app.bucket.recording import match_sorted, rows_between
 from app.control.messages.directives import Directive, QueryShedding
 from app.evaluation.shedding import match_shedding
 from app.events.batch import EventBatch, in_total_order
-from app.events.files import parse_events
 from app.features.events import Features, decision_period
+from app.files.gathering import parse_events
 from app.local.generators import generate
 from app.local.generators.json_lines import json_lines
 from app.pipeline.gate import shedding_gate

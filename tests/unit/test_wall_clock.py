@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -248,8 +249,10 @@ def test_clocks_go_forward_and_waiting_is_skipped_or_slept() -> None:
         clock.wait(began + 0.02)
         assert clock.now() >= began + 0.02
         clock.wait(began)
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     with pinned() as core:
-        assert core is None or core >= 0
+        assert (None if allowed is None else os.sched_getaffinity(0)) == (None if allowed is None else {core})
+    assert allowed is None or os.sched_getaffinity(0) == allowed
 
 
 @pytest.mark.slow

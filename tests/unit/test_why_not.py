@@ -286,6 +286,9 @@ def test_what_ends_a_tuple_may_be_its_time_the_window_or_nothing(tmp_path: Path)
     one = '1 R m="A" h=80 ok=true'
     assert ends(tmp_path, short, one) == [([0], 500, "no later tuple of its key came")]
     assert ends(tmp_path, HUMID, one) == [([0], 9000, "by the end of the window only; it goes on")]
+    until = '1 R m="A" h=80 ok=true\n10 R m="A" h={} ok=true'
+    assert ends(tmp_path, HUMID, until.format(70)) == [([0], 9000, "line 1 says h=70, and fails where")], "just at the window's end"
+    assert ends(tmp_path, HUMID, until.format(80))[0][2] == "by the end of the window only; it goes on"
     assert [lines for lines, *_ in ends(tmp_path, HUMID.replace(">=", "<").replace("5 s", "1 s"))] == [[2], [4], [0, 1]], (
         "the shortest first"
     )

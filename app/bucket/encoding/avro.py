@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import compacted
 from app.bucket.encoding.kernels_avro import write_numbers
 from app.bucket.encoding.pieces import Elements, Texts, cells_of, put_together, repeated, side_by_side, template_of, texts_of
-from app.bucket.values import rounded
+from app.bucket.values import whole_numbers
 from app.cep.matches import Lists
 from app.events.batch import Column
 from app.events.types import Kind
@@ -18,7 +18,6 @@ from app.events.types import Kind
 NULL = b"\x00"
 VALUE = b"\x02"
 """Branches of a union with null in front."""
-LONG = 2.0**63
 
 
 def number(value: int) -> bytes:
@@ -84,16 +83,9 @@ def of_column(column: Column, kind: Kind, *, nan: bool) -> Texts:
         starts = np.arange(len(values), dtype=np.int64)
         return union(Texts((values != 0).astype(np.uint8), starts, starts + 1), missing)
     if values.dtype.kind == "f":
-        values, none = _whole(values)
+        values, none = whole_numbers(values)
         missing = missing | none
     return union(numbers(np.where(missing, 0, values)), missing)
-
-
-def _whole(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Whole numbers, half away from zero; and which are none, or none of 64 bit."""
-    whole = rounded(values)
-    fits = np.isfinite(whole) & (whole >= -LONG) & (whole < LONG)
-    return np.where(fits, whole, 0.0).astype(np.int64), ~fits
 
 
 def _of_entries(column: Column, kind: Kind, missing: NDArray[np.bool_]) -> Texts:

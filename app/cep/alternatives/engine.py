@@ -78,6 +78,10 @@ class AlternativesEngine:
             texts=sum(one.texts for one in tallies),
         )
 
+    def places(self) -> NDArray[np.int64]:
+        """Source and offset of all stored events; see `app.cep.engine.Engine.places`."""
+        return np.concatenate([engine.places() for engine in self._engines])
+
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
         return b"".join(self.snapshot_parts())

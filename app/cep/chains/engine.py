@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.cep.candidates.layout import Parts, counted, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
-from app.cep.cells.arrays import FOREVER, Integers, as_input
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, FOREVER, Integers, as_input
 from app.cep.cells.known import Known
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance, advance_plain
@@ -113,6 +113,10 @@ class ChainsEngine:
                 else:
                     self.store.renew_slots(self.layout, now=clipped(self._safe.default_ms))
             start = chunk.following
+
+    def places(self) -> Integers:
+        """Source and offset of all stored events; see `app.cep.engine.Engine.places`."""
+        return self.store.cells[1 : self.store.state[at.ROWS]][:, [CELL_SOURCE, CELL_OFFSET]]
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""

@@ -17,6 +17,7 @@ from app.cep.predicates.opcodes import (
     EARTH_RADIUS_M,
     FLOAT,
     INTEGER,
+    MAX_INTEGER,
     MIN_INTEGER,
     NULL,
     OP_ABS,
@@ -34,6 +35,9 @@ from app.cep.predicates.opcodes import (
     OP_ROUND,
     OP_SUBTRACT,
 )
+
+SURELY_WHOLE, SURELY_BEYOND = 9.2e18, 9.3e18
+"""Of a product as a float: below it is one of 64 bit, above it is none."""
 
 
 @kernel(types.int64(types.int64, types.float64))
@@ -119,9 +123,20 @@ def worse(left, right):
     return INTEGER
 
 
+@kernel(types.boolean(types.int64, types.int64), counted=False)
+def fits_product(a, b):
+    """Whether the product of two integers, neither of them 0, is one of 64 bit."""
+    most = np.uint64(MAX_INTEGER) if (a < 0) == (b < 0) else np.uint64(1) << np.uint64(63)
+    size = np.uint64(a) if a > 0 else np.uint64(0) - np.uint64(a)
+    return size <= most // (np.uint64(b) if b > 0 else np.uint64(0) - np.uint64(b))
+
+
 @kernel(types.void(SCRATCH, types.int64, types.int64), counted=False)
 def whole_arithmetic(scratch, i, operator):
-    """Product, sum or difference of two integers; outside 64 bit a float."""
+    """Product, sum or difference of two integers; outside 64 bit a float.
+
+    What is outside is known beforehand: numba promises LLVM that signed integers do not wrap, and a check of what has wrapped may be left out.
+    """
     tags, values = scratch.tags, scratch.values
     floats = values.view(np.float64)
     a, b = values[i], values[i + 1]
@@ -129,30 +144,30 @@ def whole_arithmetic(scratch, i, operator):
     tags[i] = INTEGER
     if operator == OP_MULTIPLY:
         near = abs(x * y)
-        product = a * b
-        if near < 9.2e18 or (near < 9.3e18 and a != 0 and (a != -1 or b != MIN_INTEGER) and product // a == b and product % a == 0):
-            values[i] = product
+        if near < SURELY_WHOLE or (near < SURELY_BEYOND and fits_product(a, b)):
+            values[i] = a * b
         else:
             tags[i] = FLOAT
             floats[i] = x * y
         return
-    if operator == OP_ADD:
-        total = a + b
-        wrapped = ((a ^ total) & (b ^ total)) < 0
+    adds = operator == OP_ADD
+    upwards = (b >= 0) == adds
+    if upwards:
+        beyond = a > MAX_INTEGER - b if adds else a > MAX_INTEGER + b
     else:
-        total = a - b
-        wrapped = ((a ^ b) & (a ^ total)) < 0
-    if wrapped:
-        tags[i] = FLOAT
-        # rounded once from the exact sum, as float(int) of an unbounded integer would be
-        if a >= 0:
-            floats[i] = np.float64(np.uint64(total))
-        elif total == 0:
-            floats[i] = -18446744073709551616.0
-        else:
-            floats[i] = -np.float64(np.uint64(-total))
+        beyond = a < MIN_INTEGER - b if adds else a < MIN_INTEGER + b
+    if not beyond:
+        values[i] = a + b if adds else a - b
+        return
+    tags[i] = FLOAT
+    # rounded once from the exact sum, as float(int) of an unbounded integer would be
+    total = np.uint64(a) + np.uint64(b) if adds else np.uint64(a) - np.uint64(b)
+    if upwards:
+        floats[i] = np.float64(total)
+    elif total == 0:
+        floats[i] = -18446744073709551616.0
     else:
-        values[i] = total
+        floats[i] = -np.float64(np.uint64(0) - total)
 
 
 @kernel(types.void(SCRATCH, types.int64, types.int64))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.cep.candidates.layout import Parts, counted
 from app.cep.candidates.taking import Chunk, check_conditions, pin_kinds, take_up, without_key
-from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Candidates, Integers, as_input, machine_scratch
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, FOREVER, NEVER, OUTSIDE, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
 from app.cep.engine import EngineOptions, Looking, Tally, Watermarks
 from app.cep.matches import Matches
@@ -212,6 +212,10 @@ class RunsEngine:
     def _pass_waiting(self, own: tuple[Integers, Integers, int, int]) -> None:
         while self._store.state[at.WAITS] and not pass_waiting(self._world(), *own):
             self._store.grow_output()
+
+    def places(self) -> Integers:
+        """Source and offset of all stored events; see `app.cep.engine.Engine.places`."""
+        return self._store.cells[1 : self._store.state[at.ROWS]][:, [CELL_SOURCE, CELL_OFFSET]]
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""

@@ -38,6 +38,7 @@ from app.cep.runs.arrays import (
     LAST_TIME,
     LEFT,
     LIMIT_MATCHES,
+    LIMIT_RUNS,
     LISTS,
     MATCHED,
     MATCHES,
@@ -169,8 +170,33 @@ def share_matches(world, first):
                 nodes[node, FLAGS] |= MATCHED
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
-def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
+def leave_outlived(world, slot, time, partition_rank, first_open):
+    """Runs of a partition whose window is over leave before an event is met: they count for no limit, whether a sweep came before or not."""
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    base = 1 + len(line(world, T_KEYS))
+    node, last = slots[slot, base + S_HEAD], np.int64(-1)
+    while node >= 0:
+        following = nodes[node, NEXT_RUN]
+        if outlived(world, slot, node, time, partition_rank, first_open):
+            slots[slot, base + S_COUNT] -= 1
+            nodes[node, STATE] = LEFT - nodes[node, STATE]
+            if node == slots[slot, S_SEEN]:
+                slots[slot, S_SEEN] = last
+            if last >= 0:
+                nodes[last, NEXT_RUN] = following
+            else:
+                slots[slot, base + S_HEAD] = following
+        else:
+            last = node
+        node = following
+
+
+@kernel(
+    types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False
+)
+def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high, fan):
     """All runs of a partition meet an event, then it starts new ones."""
     shape = line(world, T_SHAPE)
     states = table(world, T_STATES)
@@ -178,11 +204,12 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
     nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
     state = line(world, T_STATE)
-    base = 1 + len(keys)
+    base, low = 1 + len(keys), state[EVENT_WINDOW]
+    if (slots[slot, base + S_COUNT] + 1) * fan > shape[LIMIT_RUNS]:
+        leave_outlived(world, slot, time, partition_rank, low)
     node = slots[slot, base + S_HEAD]
     slots[slot, base + S_HEAD] = -1
     first, last, seen = np.int64(-1), np.int64(-1), slots[slot, S_SEEN]
-    low = state[EVENT_WINDOW]
     by_rank = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
     within = shape[WITHIN]
     timed = within >= 0 and shape[GAP] < 0 and shape[WINDOW_KIND] == NO_WINDOW and not by_rank
@@ -361,7 +388,7 @@ def advance(world, candidates, first, stop, fan):
                 note_negated(world, slot, mask, row, stream_rank, partition_rank)
             state[ALLOWED] = shape[LIMIT_MATCHES]
             if slots[slot, base + S_HEAD] >= 0 or mask & shape[POSITIVE_MASK]:
-                meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high)
+                meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high, fan)
             if shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW:
                 end_waiting(world, candidates.cells, k, time, partition_rank)
         elif not inside and mask & shape[NEGATED_MASK]:

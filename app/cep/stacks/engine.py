@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from app.cep.candidates.kernels_columns import count_candidates
 from app.cep.candidates.layout import Parts, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
-from app.cep.cells.arrays import FOREVER, NEVER, Candidates, Integers, as_input, machine_scratch
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, FOREVER, NEVER, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
@@ -204,6 +204,10 @@ class StacksEngine:
     def held_events(self) -> EventBatch:
         """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
         return events_in(self._store.cells[self._store.live], self._layout.taking, self._known.texts.dictionary())
+
+    def places(self) -> NDArray[np.int64]:
+        """Source and offset of all stored events; see `app.cep.engine.Engine.places`."""
+        return self._store.cells[self._store.live][:, [CELL_SOURCE, CELL_OFFSET]]
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""

@@ -30,6 +30,7 @@ from app.cli.demo.screen import LinesScreen, Scene, Screen, TableScreen
 from app.cli.demo.world import Feed, demo_settings
 from app.cli.streams.topics import catalog_of
 from app.config.settings import Settings, load_settings
+from app.config.sources import is_setting
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import DependencyError
 from app.events.registry import Registry, registry_settings
@@ -168,7 +169,9 @@ def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[D
 
 def _start_application(settings: Path, folder: Path) -> Child:
     paths = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    environment = {"PYTHONPATH": paths, "CEP_BOOTSTRAP": "off", "CEP_KERNELS": "off"}
+    # settings in variables are some other application's: ours are all in its file
+    others: dict[str, str | None] = {name: None for name in os.environ if is_setting(name, Settings)}
+    environment = others | {"PYTHONPATH": paths, "CEP_BOOTSTRAP": "off", "CEP_KERNELS": "off"}
     return Child("application", [sys.executable, "-m", "app", "run", "--settings", str(settings)], folder / "application.log", environment)
 
 

@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from app.bucket.hold import TimeRules
 from app.bucket.recording import Arrivals
-from app.cli.inputs.query_streams import configured_schemas
+from app.cli.inputs.layout import AS_TOLD, Layout
+from app.cli.inputs.query_streams import configured_records, print_findings
 from app.config.settings import Settings, Stream
 from app.errors import NO_SPACE, CepError, DependencyError, Finding, FindingsError
+from app.events.avro import Leaf, StreamRecords
 from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
-from app.events.files import Advance, FileEvents, Gathered, gather, unseen
-from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
-from app.events.reading import MAX_FINDINGS
-from app.events.row_files import FileFormat
+from app.events.elements import with_named
 from app.events.types import Kind, StreamSchema
+from app.files.gathering import Advance, FileEvents, Gathered, gather, unseen
+from app.files.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
+from app.files.reading import MAX_FINDINGS
+from app.files.renamed import renamed, renamed_types
+from app.files.required import required_attributes
+from app.files.row_files import FileFormat
 from app.query.compile import elements_in, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.resolved.assumed import asked_kinds
@@ -38,17 +43,19 @@ class Choices:
         skip: leave unreadable events out instead of stopping.
         elements: of arrays and maps that the queries speak of.
         queries: files and folders of the queries, which say as what they take attributes that are null in every event.
+        layout: where in files what stands.
     """
 
     infer: bool = False
     skip: bool = False
     elements: tuple[str, ...] = ()
     queries: tuple[Path, ...] = ()
+    layout: Layout = AS_TOLD
 
     @staticmethod
-    def for_queries(queries: Iterable[Path], *, infer: bool = False, skip: bool = False) -> Choices:
+    def for_queries(queries: Iterable[Path], *, infer: bool = False, skip: bool = False, layout: Layout = AS_TOLD) -> Choices:
         """For query files and folders."""
-        return Choices(infer, skip, elements_in(queries), tuple(queries))
+        return Choices(infer, skip, elements_in(queries), tuple(queries), layout)
 
 
 def choices_for(queries: Iterable[Path]) -> Choices:
@@ -98,8 +105,11 @@ class ReplayInput:
         if known is not None:
             return known
         own = self.file.of_stream(name)
-        schema = StreamSchema(name, own.schema.types, None, inferred=True)
-        return StreamEvents(schema, own.batch, own.lines)
+        renames = self.settings.streams[name].rename if self.settings is not None and name in self.settings.streams else {}
+        if not renames:
+            return StreamEvents(StreamSchema(name, own.schema.types, None, inferred=True), own.batch, own.lines)
+        batch = renamed(own.batch, renames)
+        return StreamEvents(StreamSchema(name, renamed_types(own.schema.types, batch, renames), None, inferred=True), batch, own.lines)
 
     def by_arrival(self, plan: Plan) -> bool:
         """Whether the query's events are taken in file order: one of its streams says how late events may be, or which order to trust."""
@@ -222,16 +232,54 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
         with ExitStack() as stack:
             given = [stack.enter_context(StandardInput()) for path in paths if str(path) == STANDARD_INPUT][:1]
             files = [*event_files(named), *given]
-            gathered = gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
+            kinds = _kinds(files, settings, choices)
+            stays = _time_stays(settings, choices)
+            formats = {file: replace(file_format(file, settings, choices), kinds=kinds, time_stays=stays) for file in files}
+            gathered = gather(files, formats, advance)
     except OSError as error:
         if error.errno in NO_SPACE:  # of what does not fit into memory
             raise DependencyError(
                 f"no room for temporary files in {tempfile.gettempdir()}\nhint: make room, or name another folder in TMPDIR"
             ) from error
-        name = error.filename or ", ".join(map(str, paths))
-        raise CepError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise unreadable(error, paths) from error
+    print_findings(gathered.warnings)
     _take_asked_kinds(gathered, choices.queries)
     return gathered
+
+
+def unreadable(error: OSError, paths: Iterable[Path]) -> CepError:
+    """What is to be told of files of events that cannot be read."""
+    name = error.filename or ", ".join(map(str, paths))
+    return CepError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}")
+
+
+def _kinds(files: Iterable[EventFile], settings: Settings | None, choices: Choices) -> Mapping[str, Kind]:
+    """What the configured schemas say about the cells of text files, so that one wrong cell is told, and not all the others.
+
+    Only where every event is one of a schema, the schemas agree, and text files have values of the kind.
+    """
+    if settings is None or choices.infer or any(file.kind not in ("csv", "json") for file in files):
+        return {}
+    if not all(stream.schemas for stream in settings.streams.values()):
+        return {}
+    found: dict[str, set[Kind]] = {}
+    for records in configured_records(settings, choices.elements).values():
+        for leaf in (leaf for record in records.types for leaf in record.leaves):
+            for name in _names(leaf):
+                found.setdefault(name, set()).add(leaf.attribute.kind)
+    kinds = {
+        name: Kind.FLOAT if own == set(NUMERIC) else next(iter(own)) for name, own in found.items() if len(own) == 1 or own == set(NUMERIC)
+    }
+    return {name: kind for name, kind in kinds.items() if kind in TEXT_KINDS}
+
+
+def _names(leaf: Leaf) -> tuple[str, str]:
+    """An attribute's names in files: what queries call it, or what records do."""
+    return leaf.attribute.name, ".".join(map(str, leaf.path))
+
+
+TEXT_KINDS = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING)
+"""Kinds that text files have. Times and bytes are made of other kinds when all is read (`app.events.conform`)."""
 
 
 def _take_asked_kinds(gathered: Gathered, queries: Sequence[Path]) -> None:
@@ -249,10 +297,10 @@ def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) 
     Raises:
         FindingsError: events that violate a schema, unless they are to be skipped.
     """
-    schemas = configured_schemas(settings, choices.elements) if settings and not choices.infer else {}
+    records = configured_records(settings, choices.elements) if settings and not choices.infer else {}
     file = gathered.whole()
     bad: dict[int, str] = {}
-    configured = {name: _conformed(file.of_stream(name), schema, bad) for name, schema in schemas.items()}
+    configured = {name: _conformed(file.of_stream(name), one, bad) for name, one in records.items()}
     if bad and not choices.skip:
         shown = sorted(bad.items())
         findings = [Finding(message, gathered.location(line)) for line, message in shown[:MAX_FINDINGS]]
@@ -262,23 +310,48 @@ def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) 
     return ReplayInput(file, settings, configured, file.skipped + len(bad))
 
 
-def _conformed(events: FileEvents, schema: StreamSchema, bad: dict[int, str]) -> StreamEvents:
-    found = conformed(events.batch, schema)
+def _conformed(events: FileEvents, records: StreamRecords, bad: dict[int, str]) -> StreamEvents:
+    schema = records.schema
+    record = schema.types[0].name if schema.type_attribute is not None else None
+    batch = renamed(events.batch, records.definition.renames, record, schema.type_attribute)
+    found = conformed(batch, schema, required_attributes(records))
     bad.update({int(events.lines[row]): message for row, message in found.bad.items()})
     return StreamEvents(schema, found.batch, events.lines[found.rows])
 
 
 def file_format(file: EventFile, settings: Settings | None, choices: Choices) -> FileFormat:
-    """How to read a file. JSON lines say type and time themselves; the other formats follow the configuration.
+    """How to read a file. JSON lines may say type and time themselves where the streams disagree; the other formats follow the configuration.
 
     Raises:
         CepError: streams of one file that disagree about where type or time are.
     """
     streams: list[Stream] = list(settings.streams.values()) if settings else []
     types = {stream.type_attribute or "type" for stream in streams} or {"type"}
-    times = {stream.time or "time" for stream in streams} or {"time"}
+    layout = choices.layout
+    times = {layout.time_column} if layout.time_column is not None else {stream.time or "time" for stream in streams} or {"time"}
     if file.tabular and max(len(types), len(times)) > 1:
-        raise CepError(f"{file.name}: the configured streams disagree about type or time; give each its own file and configuration")
+        hint = "\nhint: --time-column names one for all" if len(types) == 1 else ""
+        raise CepError(f"{file.name}: the configured streams disagree about type or time; give each its own file and configuration" + hint)
     kind = next(iter(types)) if len(types) == 1 else "type"
-    time = next(iter(times)) if file.tabular else "time"
-    return FileFormat(kind, time_attribute=time, elements=choices.elements, on_error="skip" if choices.skip else "stop")
+    time = next(iter(times)) if len(times) == 1 else "time"
+    elements = choices.elements
+    for stream in streams:
+        elements = with_named(elements, stream.rename)
+    return FileFormat(
+        kind,
+        time_attribute=time,
+        time_unit=layout.time_unit,
+        elements=elements,
+        on_error="skip" if choices.skip else "stop",
+        separator=layout.separator or ",",
+        time_named=layout.time_column is not None,
+    )
+
+
+def _time_stays(settings: Settings | None, choices: Choices) -> bool:
+    """Whether configured schemas have an attribute of the name that an option says for the time, which is none of their times."""
+    name = choices.layout.time_column
+    if name is None or settings is None or choices.infer:
+        return False
+    records = configured_records(settings, choices.elements).values()
+    return any(name in _names(leaf) for one in records for record in one.types for leaf in record.leaves)

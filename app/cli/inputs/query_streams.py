@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.config.settings import Settings, Stream, load_settings
-from app.errors import ConfigurationError, Finding
-from app.events.avro import AvroSchema, SchemaError, StreamDefinition, parse_schema, stream_records
+from app.errors import ConfigurationError, Finding, FindingsError
+from app.events.avro import AvroSchema, SchemaError, StreamDefinition, StreamRecords, parse_schema, stream_records
+from app.events.elements import with_named
 from app.events.types import StreamSchema
-from app.query.compile import elements_in
+from app.query.compile import Compilation, elements_in
 from app.query.resolved.vocabulary import UNKNOWN, Streams
 
 
@@ -34,25 +35,36 @@ def configured_schemas(settings: Settings, elements: tuple[str, ...] = ()) -> di
     Raises:
         ConfigurationError: schema files that cannot be read or make no stream.
     """
-    found: dict[str, StreamSchema] = {}
+    return {name: records.schema for name, records in configured_records(settings, elements).items()}
+
+
+def configured_records(settings: Settings, elements: tuple[str, ...] = ()) -> dict[str, StreamRecords]:
+    """As `configured_schemas`, with the records that define the schemas.
+
+    Raises:
+        ConfigurationError: schema files that cannot be read or make no stream.
+    """
+    found: dict[str, StreamRecords] = {}
     findings: list[Finding] = []
     for name, stream in sorted(settings.streams.items()):
         if not stream.schemas:
             continue
         try:
-            found[name] = _schema(name, stream, elements)
+            found[name] = _records(name, stream, elements)
         except ConfigurationError as error:
             findings.extend(error.findings)
-        except (SchemaError, OSError) as error:
+        except SchemaError as error:
             findings.append(Finding(f'stream "{name}": {error}'))
     if findings:
         raise ConfigurationError(findings)
     return found
 
 
-def _schema(name: str, stream: Stream, elements: tuple[str, ...]) -> StreamSchema:
+def _records(name: str, stream: Stream, elements: tuple[str, ...]) -> StreamRecords:
     readers = [_parsed(path) for path in stream.schemas]
-    return stream_records(StreamDefinition(name, stream.type_attribute, stream.time, stream.rename, elements), readers).schema
+    return stream_records(
+        StreamDefinition(name, stream.type_attribute, stream.time, stream.rename, with_named(elements, stream.rename)), readers
+    )
 
 
 def _parsed(path: Path) -> AvroSchema:
@@ -60,6 +72,10 @@ def _parsed(path: Path) -> AvroSchema:
         return parse_schema(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise SchemaError(f"{path}: no UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise SchemaError(f"the schema {path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from error
 
 
 def streams_for_validation(settings: Settings | None, queries: Iterable[Path]) -> Streams:
@@ -68,6 +84,17 @@ def streams_for_validation(settings: Settings | None, queries: Iterable[Path]) -
         return UNKNOWN
     schemas = configured_schemas(settings, elements_in(queries))
     return Streams({name: schemas.get(name) or StreamSchema(name, (), inferred=True) for name in settings.streams})
+
+
+def require_queries(compiled: Compilation, paths: Iterable[Path]) -> None:
+    """A mistyped folder, or an empty file, must not look like queries that are all right.
+
+    Raises:
+        FindingsError: there is not a single query, nor anything that is wrong.
+    """
+    if not compiled.queries and not compiled.findings:
+        hint = "query files end in .yaml or .yml; of folders all below are taken, but hidden ones"
+        raise FindingsError([Finding(f"there is no query in {', '.join(map(str, paths))}", hint=hint)])
 
 
 def print_findings(findings: Iterable[Finding]) -> None:

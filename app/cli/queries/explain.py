@@ -14,16 +14,17 @@ from app.cli.later import Later
 from app.cli.queries.explain_automaton import AUTOMATON, PLAN
 from app.cli.settings_file import StreamsFile
 from app.config.settings import Settings
-from app.errors import CepError
+from app.errors import CepError, Finding
 from app.query.compile import Compilation, Compiled, read_queries
 from app.query.explain.stages import STAGES, Stage
 from app.query.explain.stages import explain as render
 from app.query.plan import QUERY_STREAM, Plan
-from app.query.text.similar import did_you_mean
+from app.similar import did_you_mean
 
 # What needs kernels, or events
 cost_text, measured = Later("queries.explain_sample", "cost_text"), Later("queries.explain_sample", "measured")
 selection_stage, tables_stage = Later("queries.explain_selection", "selection_stage"), Later("queries.explain_tables", "tables_stage")
+unread_events = Later("inputs.unread", "unread_events")
 read_input, choices_for = Later("inputs.events", "read_input"), Later("inputs.events", "choices_for")
 explain_why_not = Later("queries.why_not", "explain_why_not")
 
@@ -79,8 +80,9 @@ def explain(  # noqa: PLR0917 - the command's options
     source = None if events is None else read_input(events, settings, choices_for(paths))
     compiled = read_queries(paths, streams_for_validation(settings, paths) if source is None else source.streams)
     query = _chosen(compiled, name, paths)
-    own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
-    print_findings(own)
+    print_findings(_about(query, compiled))
+    if source is not None and query.plan is not None:
+        print_findings(unread_events(source, [query.plan]))
     if why_not is not None and source is not None:
         print(explain_why_not(query, source, form, expect, compiled), end="")
         return
@@ -133,3 +135,11 @@ def _no_such(name: str, paths: list[Path], compiled: Compilation) -> str:
     hint = did_you_mean(name, known, "queries") if known else None
     message = f'there is no query "{name}" in {", ".join(map(str, paths))}'
     return f"{message}\nhint: {hint}" if hint else message
+
+
+def _about(query: Compiled, compiled: Compilation) -> list[Finding]:
+    """What was found in a query, and nothing of others in its file."""
+    file, begin = query.document.node.file.path, query.document.node.location().line
+    starts = [one.document.node.location().line for one in compiled.queries if one.document.node.file.path == file]
+    end = min((start for start in starts if start > begin), default=1 << 62)
+    return [one for one in compiled.findings if one.location is None or (one.location.path == file and begin <= one.location.line < end)]

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
 import orjson
 import typer
 
+from app.bootstrap.kernels import warm_kernels
 from app.bucket.recording import match_sorted
 from app.bucket.values import field_values, json_fields
 from app.cep.matches import Matches
-from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
+from app.cli.inputs.query_streams import configured_schemas, print_findings, require_queries, settings_of
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.settings_file import StreamsFile
+from app.cli.whole_files import write_whole
 from app.config.settings import Settings
-from app.errors import FindingsError
-from app.events.batch import EventBatch, in_total_order
+from app.errors import CepError, FindingsError
+from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
-from app.events.files import parse_events
-from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.files.gathering import FileEvents, parse_events
+from app.files.row_files import FileFormat
 from app.owners.tuple_memory import tuple_memory
 from app.query.compile import Compilation, Compiled, compile_texts, elements_in, query_files, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
@@ -33,6 +37,8 @@ from app.query.tree.elements import mentioned_elements
 from app.query.tree.inline_tests import QueryTest
 
 Fields = dict[str, Any]
+Runnable = tuple[Plan, tuple[QueryTest, ...], dict[str, StreamSchema]]
+"""A query's plan and tests, and the schemas that it was compiled against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Outcome:
 
 def test(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Query files or folders of them.")],
+    only: Annotated[str | None, typer.Option(help='Run only tests of which "query: name" holds this text.')] = None,  # noqa: PT028 - a command, no test
     junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,  # noqa: PT028 - a command, no test
     config: StreamsFile = None,  # noqa: PT028
     output: OutputOption = Output.text,  # noqa: PT028
@@ -83,7 +90,7 @@ def test(
     Without --settings the attributes and their types are those that each query and the lines of its own tests mention.
     """
     require_folders(junit)
-    outcomes = run_tests(paths, settings_of(config))
+    outcomes = run_tests(paths, settings_of(config), only, warm_kernels)
     for outcome in outcomes:
         if output is Output.json:
             write_json({**asdict(outcome), "passed": outcome.passed})
@@ -95,16 +102,29 @@ def test(
     if output is Output.text:
         print(f"{len(outcomes) - failed} passed, {failed} failed")
     if junit is not None:
-        junit.write_text(junit_xml(outcomes), encoding="utf-8")
+        write_whole(junit, junit_xml(outcomes).encode())
     if failed:
         raise typer.Exit(1)
 
 
-def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outcome]:
+def _at_once() -> None:
+    """Nothing is to be done first."""
+
+
+def run_tests(
+    paths: list[Path], settings: Settings | None = None, only: str | None = None, prepare: Callable[[], None] = _at_once
+) -> list[Outcome]:
     """The outcomes of all tests of all enabled and disabled queries.
+
+    Args:
+        paths: query files and folders.
+        settings: for the streams' schemas.
+        only: of tests of which "query: name" holds this text.
+        prepare: called before the first test, when nothing is wrong with the queries.
 
     Raises:
         FindingsError: queries that cannot run.
+        CepError: no test is called so.
     """
     files = query_files(paths)
     known = configured_schemas(settings, elements_in(paths)) if settings else {}
@@ -112,17 +132,40 @@ def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outco
     broken = [finding for finding in first.errors if not known or finding.location is None or finding.location.path in map(str, files)]
     if broken:
         raise FindingsError(broken)
-    outcomes = []
-    for query in first.queries:
+    require_queries(first, paths)
+    chosen = first.queries if only is None else _chosen(first.queries, only)
+    if only is not None and not chosen:
+        raise CepError(f'no test of these queries holds "{only}" in its name')
+    runnable = [_runnable(query, known, first) for query in chosen]
+    if any(query.tests for query in chosen):
+        prepare()
+    return [_outcome(plan, one, schemas) for plan, tests, schemas in runnable for one in tests]
+
+
+def _chosen(queries: Iterable[Compiled], only: str) -> tuple[Compiled, ...]:
+    """The queries with those of their tests that are meant; without those that have none."""
+    wanted = [replace(query, tests=tuple(one for one in query.tests if only in f"{query.name}: {one.name}")) for query in queries]
+    return tuple(query for query in wanted if query.tests)
+
+
+def _runnable(query: Compiled, known: dict[str, StreamSchema], compiled: Compilation) -> Runnable:
+    """The query with the plan that its own events' schema gives.
+
+    Raises:
+        FindingsError: it has none.
+    """
+    guessed = _guessed(query, known, compiled)
+    if guessed is None:
         path = Path(query.document.node.file.path)
-        guessed = _guessed(query, known, first)
-        if guessed is not None:
-            outcomes += _outcomes(query, *guessed)
-            continue
-        streams = _streams_of(query, known, path)
-        again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], streams)
-        outcomes += _outcomes(query, again, known)
-    return outcomes
+        again, schemas = compile_texts([(str(path), path.read_text(encoding="utf-8"))], _streams_of(query, known, path)), known
+    else:
+        again, schemas = guessed
+    own = again.query(query.name)
+    if own is None or own.plan is None:
+        print_findings(again.warnings)
+        raise FindingsError(again.errors)
+    chosen = {one.name for one in query.tests}
+    return own.plan, tuple(one for one in own.tests if one.name in chosen), schemas
 
 
 def _guessed(query: Compiled, known: dict[str, StreamSchema], compiled: Compilation) -> tuple[Compilation, dict[str, StreamSchema]] | None:
@@ -158,15 +201,6 @@ def _with_fields(schema: StreamSchema, guessed: tuple[Compilation, dict[str, Str
     return StreamSchema(schema.stream, (*others, EventType(own.name, tuple({**looks, **fields}.values()))))
 
 
-def _outcomes(query: Compiled, again: Compilation, known: dict[str, StreamSchema]) -> list[Outcome]:
-    """Runs one query's tests with the plan that its own events' schema gave."""
-    own = again.query(query.name)
-    if own is None or own.plan is None:
-        print_findings(again.warnings)
-        raise FindingsError(again.errors)
-    return [_outcome(own.plan, one, known) for one in own.tests]
-
-
 def _streams_of(query: Compiled, known: dict[str, StreamSchema], path: Path) -> Streams:
     """The configured schemas, or one inferred from the events of all tests of the query."""
     events = [event for one in query.tests for event in one.events]
@@ -187,9 +221,23 @@ def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outc
 def _batch(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> EventBatch:
     own = [event for event in one.events if event.get("stream") in (None, *plan.streams)]
     file = parse_events(_json_lines(own))
-    schemas = [known.get(stream) for stream in plan.streams]
-    schema = schemas[0] if all(one is not None and schemas[0] is not None and one.types == schemas[0].types for one in schemas) else None
-    return in_total_order(file.batch if schema is None else conformed(file.batch, schema).batch)
+    schemas = [schema for stream in plan.streams if (schema := known.get(stream)) is not None]
+    if len(schemas) < len(plan.streams):
+        return in_total_order(file.batch)
+    if all(schema.types == schemas[0].types for schema in schemas):
+        return in_total_order(conformed(file.batch, schemas[0]).batch)
+    return in_total_order(concatenate(list(_by_stream(file, schemas))))
+
+
+def _by_stream(file: FileEvents, schemas: list[StreamSchema]) -> Iterator[EventBatch]:
+    """The events as each stream has them: what a type has in one it may lack in another. A line that names no stream is one of the first that can have it."""
+    taken = np.empty(0, np.int64)
+    for schema in schemas:
+        own = file.of_stream(schema.stream)
+        found = conformed(own.batch, schema)
+        lines = own.lines[found.rows]
+        yield take(found.batch, np.flatnonzero(~np.isin(lines, taken)))
+        taken = np.concatenate([taken, lines])
 
 
 def _format(path: Path) -> FileFormat:

@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
-from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
+from app.cli.inputs.query_streams import print_findings, require_queries, settings_of, streams_for_validation
+from app.cli.later import Later
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import VARIABLE
 from app.control.shown.query_set import plain_finding
 from app.errors import Severity
 from app.query.compile import query_files, read_queries
+from app.query.plan import QUERY_STREAM, Plan
+from app.query.text.keys import AUTO
 from app.storage.check import look
+
+beside = Later("queries.beside", "beside")
+FIT_ALL = ("none", "random", AUTO)
 
 
 def validate(
@@ -43,11 +49,14 @@ def validate(
         raise typer.BadParameter("name query files, or a settings file that does (--settings)")
     files = paths or list(settings.queries.paths if settings else ())
     compiled = read_queries(files, streams_for_validation(settings, files))
-    places = [] if settings is None else look(settings.checkpoint.address)
-    findings = [*places, *compiled.findings]
+    if paths:
+        require_queries(compiled, paths)
+    findings = [*([] if settings is None else look(settings.checkpoint.address)), *compiled.findings]
+    if not compiled.errors and (settings is not None or any(_asks_more(plan) for plan in compiled.catalog.plans)):
+        findings += beside(settings, compiled)
     print_findings(findings)
-    errors = len(compiled.errors) + sum(finding.severity is Severity.ERROR for finding in places)
-    warnings = len(compiled.warnings) + sum(finding.severity is Severity.WARNING for finding in places)
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
     if output is Output.json:
         counts = {"queries": len(compiled.queries), "files": len(query_files(files)), "errors": errors, "warnings": warnings}
         write_json({**counts, "findings": [plain_finding(finding) for finding in findings]})
@@ -55,3 +64,8 @@ def validate(
         print(f"{len(compiled.queries)} queries in {len(query_files(files))} files: {errors} errors, {warnings} warnings")
     if errors or (strict and warnings):
         raise typer.Exit(1)
+
+
+def _asks_more(plan: Plan) -> bool:
+    """Whether more is to be asked of a query than its language: it reads others, or names a shedder that does not run on all."""
+    return plan.shedding.shedder not in FIT_ALL or any(stream.startswith(QUERY_STREAM) for stream in plan.streams)

@@ -86,14 +86,15 @@ def _with_silent(told: str, events: QueryEvents, source: ReplayInput, form: str,
 
 
 def _wanted(diagnosis: Diagnosis, expect: str) -> list[Seen]:
-    lines = {event.line: event for event in diagnosis.stream.events}
-    try:
-        positions = [one.strip() if "/" in one else int(one) for one in expect.split(",")]
-        return [lines[one] for one in dict.fromkeys(positions)]
-    except (ValueError, KeyError) as error:
-        raise CepError(
-            f"--expect {expect}: no event of the query's streams is at {error}\nhint: positions are lines of the file, from 0 on"
-        ) from None
+    lines = {str(event.line): event for event in diagnosis.stream.events}
+    found = []
+    for position in dict.fromkeys(one.strip() for one in expect.split(",")):
+        if (event := lines.get(position if "/" in position else position.lstrip("0") or position[:1])) is None:
+            raise CepError(
+                f'--expect {expect}: no event of the query\'s streams is at "{position}"\nhint: positions are lines of the file, from 0 on, as 3,7'
+            )
+        found.append(event)
+    return found
 
 
 def _text(query: Compiled, answer: Answer, diagnosis: Diagnosis) -> str:

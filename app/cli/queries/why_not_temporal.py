@@ -25,7 +25,7 @@ from app.query.plan import Catalog, Plan, Temporal
 
 SHOWN = 3
 """Coalesced tuples that are told."""
-Place = tuple[int, int]
+Origin = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +113,19 @@ def _plain(one: Merged) -> dict[str, Any]:
     return {**{name: getattr(one, name) for name in names}, "length": one.end - one.start}
 
 
-def _passing(plan: Plan, batch: EventBatch, conditions: Sequence[e.Expression]) -> list[Place]:
+def _passing(plan: Plan, batch: EventBatch, conditions: Sequence[e.Expression]) -> list[Origin]:
     """Places of the tuples that pass some conditions, in total order."""
     items = tuple(replace(item, local=tuple(conditions)) for item in plan.items)
     one = replace(as_one_item(plan), items=items)
     return [place for found in match_sorted(Catalog.of((one,)), batch).found for place in _bound(found.matches, plan)]
 
 
-def _bound(matches: Matches, plan: Plan) -> list[Place]:
+def _bound(matches: Matches, plan: Plan) -> list[Origin]:
     rows = matches.constituents([item.index for item in plan.positive]).rows
     return _places(matches.events.source[rows], matches.events.offset[rows])
 
 
-def _places(source: Any, offset: Any) -> list[Place]:
+def _places(source: Any, offset: Any) -> list[Origin]:
     return list(zip(source.tolist(), offset.tolist(), strict=True))
 
 
@@ -133,7 +133,7 @@ class _Told:
     """What became of coalesced tuples."""
 
     def __init__(
-        self, temporal: Temporal, batch: EventBatch, lines: dict[Place, int | str], tuples: Sequence[Place], passed: set[Place]
+        self, temporal: Temporal, batch: EventBatch, lines: dict[Origin, int | str], tuples: Sequence[Origin], passed: set[Origin]
     ) -> None:
         self._temporal, self._lines, self._passed = temporal, lines, passed
         rows = {place: row for row, place in enumerate(_places(batch.source, batch.offset))}
@@ -177,7 +177,7 @@ class _Told:
         following = next((n for n in range(last + 1, len(self._tuples)) if self._key[n] == self._key[last]), None)
         if (
             following is not None
-            and self._time[following] < window_end
+            and self._time[following] < window_end + self._ends(following, last)  # who ends it just there has ended it
             and (self._temporal.duration_ms is None or self._time[following] <= end)
         ):
             line = self._lines[self._tuples[following]]
@@ -191,6 +191,10 @@ class _Told:
             return "no later tuple of its key came"
         gap = format_duration(self._time[following] - end)
         return f"its time was over; the next tuple of its key came {gap} later, on line {self._lines[self._tuples[following]]}"
+
+    def _ends(self, following: int, last: int) -> bool:
+        """Whether a value does not go on with the next tuple of its key."""
+        return self._values[following] != self._values[last] or self._tuples[following] not in self._passed
 
 
 def _cells(batch: EventBatch, name: str) -> list[Any]:

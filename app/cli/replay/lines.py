@@ -17,7 +17,7 @@ from app.bucket.chunk import compacted, compacted_batch
 from app.bucket.encoding.kernels_pieces import Cells, Template, measure_records, write_records
 from app.bucket.encoding.pieces import Elements, Texts, cells_of, decimals, put_together, repeated, template_of, texts_of
 from app.bucket.lists import starts_of
-from app.bucket.values import rounded
+from app.bucket.values import whole_numbers
 from app.cep.matches import Lists
 from app.cli.inputs.events import LineFinder
 from app.cli.replay.kernels_lines import Keys, sort_matches
@@ -193,14 +193,9 @@ def _of_present(column: Column, kind: Kind) -> Texts:
 
 
 def _of_milliseconds(values: NDArray[Any]) -> Texts:
-    """Times and durations as whole milliseconds, half away from zero; what is none is null."""
-    whole_ms = rounded(values)
-    finite = np.isfinite(whole_ms)
-    if np.abs(whole_ms, where=finite, out=np.zeros_like(whole_ms)).max(initial=0) < 2.0**63:
-        whole = np.where(finite, whole_ms, 0).astype(np.int64)
-        state = None if finite.all() else np.where(finite, 0, 1).astype(np.uint8)
-        return _of_column(Column(Kind.INTEGER, whole, state), Kind.INTEGER)
-    return _of_values([int(value) if ok else None for value, ok in zip(whole_ms.tolist(), finite.tolist(), strict=True)])
+    """Times and durations as whole milliseconds, half away from zero; what is none, or none of 64 bit, is null, as in Avro."""
+    whole, none = whole_numbers(values)
+    return _of_column(Column(Kind.INTEGER, whole, none.astype(np.uint8) if none.any() else None), Kind.INTEGER)
 
 
 def _of_lists(lists: Lists, kind: Kind) -> Texts:

@@ -15,18 +15,25 @@ import orjson
 import typer
 
 from app.asc.selection import Selection
+from app.bootstrap.kernels import warm_kernels
 from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
 from app.cep.engine import Tally
+from app.cli.inputs.checks import check_inputs
 from app.cli.inputs.events import Choices, ReplayInput, gather_input, in_streams
-from app.cli.inputs.query_streams import print_findings, settings_of
+from app.cli.inputs.layout import SeparatorOption, TimeColumnOption, TimeUnitOption, layout_of
+from app.cli.inputs.query_streams import print_findings, require_queries, settings_of
+from app.cli.inputs.unread import unread_events, unread_types
 from app.cli.later import Later
 from app.cli.output import require_folders
 from app.cli.progress import Progress
+from app.cli.replay.late import late_events, late_findings
 from app.cli.replay.output import ordered_queries
 from app.cli.replay.sink import opened
 from app.cli.replay.streamed import can_stream, composes_nothing, stream_events
+from app.cli.replay.target import require_target
+from app.cli.whole_files import write_whole
 from app.errors import FindingsError
 from app.owners.tuple_memory import tuple_memory
 from app.query.compile import Compilation, read_queries
@@ -37,7 +44,10 @@ from shedding.registry import METHODS
 GateOf = Callable[[Catalog, Selection], Gate | None]
 # Shedders bring scikit-learn
 chosen_shedding, shed_recording = Later("shedding.replay_shedding", "chosen_shedding"), Later("shedding.replay_shedding", "shed_recording")
-gate_of_shedding = Later("shedding.replay_shedding", "gate_of")
+gate_of_shedding, require_models = Later("shedding.replay_shedding", "gate_of"), Later("shedding.replay_shedding", "require_models")
+
+OF_EVENTS = tuple(name for name, method in METHODS.items() if method.level != "tuples")
+"""Those that a replay takes; of temporal queries the bounded memory is written into the query."""
 
 
 def replay(  # noqa: PLR0917 - the command's options
@@ -62,7 +72,7 @@ def replay(  # noqa: PLR0917 - the command's options
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the composite events: JSON lines, perhaps .gz or .zst, .parquet, .avro, .feather or .arrow; standard output when not given."
+            help="File for the composite events: .parquet, .avro, .feather or .arrow, else JSON lines, perhaps .gz or .zst (names of other formats, as .csv, are refused); standard output when not given. Never one of the files of events."
         ),
     ] = None,
     stats: Annotated[
@@ -76,13 +86,16 @@ def replay(  # noqa: PLR0917 - the command's options
         Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")
     ] = "config",
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
-    shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(METHODS)}. Holds all events in memory.")] = None,
+    shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(OF_EVENTS)}. Holds all events in memory.")] = None,
     drop_ratio: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Share that the shedder drops of what it drops: events, or live partial matches.")
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="The shedder's model, written by cep train; with several queries a folder of <query>.model.")
     ] = None,
+    separator: SeparatorOption = None,
+    time_column: TimeColumnOption = None,
+    time_unit: TimeUnitOption = "ms",
     *,
     identities: Annotated[
         bool, typer.Option("--identities", help="Write the identity of each composite event, too. Holds all events in memory.")
@@ -92,7 +105,8 @@ def replay(  # noqa: PLR0917 - the command's options
 
     A line is {"type": "...", "time": <ms or ISO-8601>, attribute: value, ...}, perhaps with "stream" and "position" [topic, partition, offset].
     Without --settings the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
-    order, and late events are left out. At the end of the file all waiting matches are released.
+    order, and late events are left out; the first ten are told, with line, time, and how far they are behind. At the end of the file all waiting
+    matches are released.
 
     Files may be longer than memory: events are read in pieces, and composite events written when their time is complete. Queries that read other
     queries hold all events in memory, and so do the options that say so. Composite events of temporal queries, and of those with after:, emit:
@@ -102,14 +116,22 @@ def replay(  # noqa: PLR0917 - the command's options
     """
     shed = chosen_shedding(shedder, drop_ratio, model)
     require_folders(out, stats)
-    settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip")
+    files = [*events, *(more or [])]
+    require_target(out, files, stats)
+    layout = layout_of(separator, time_column, time_unit)
+    settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip", layout=layout)
+    checked = check_inputs(queries, files, settings, choices)
+    if shed is not None:
+        require_models(shed, checked)
+    warm_kernels()
     read_s = time.perf_counter()
     progress = Progress("reading", 0)
-    gathered = gather_input([*events, *(more or [])], settings, choices, progress.advance)
+    gathered = gather_input(files, settings, choices, progress.advance)
     progress.end()
     if shed is None and settings is None and stats is None and repeat == 1 and not identities and can_stream(gathered):
         compiled = _compiled(queries, Streams(everything=gathered.schema))
         if composes_nothing(compiled.catalog):
+            print_findings(unread_types([one.name for one in gathered.schema.types], compiled.catalog.plans))
             told = stream_events(compiled.catalog, gathered, out, time.perf_counter() - read_s)
             _tell(told.measured)
             _tell_limits(compiled.catalog, told.tallies)
@@ -117,6 +139,7 @@ def replay(  # noqa: PLR0917 - the command's options
     source = in_streams(gathered, settings, choices)
     read_s = time.perf_counter() - read_s
     compiled = _compiled(queries, source.streams)
+    print_findings(unread_events(source, compiled.catalog.plans))
     matching = _matching(compiled, source, shed)
     if stats is not None or repeat > 1:
         matching()
@@ -128,11 +151,13 @@ def replay(  # noqa: PLR0917 - the command's options
     started = time.perf_counter()
     _write(out, compiled.catalog, recording.found, source, identities=identities)
     write_s = time.perf_counter() - started
+    late = late_events(recording.late, source, compiled.catalog.plans, gathered.location)
     measured = {
         "events": len(source.file.batch),
         "matches": sum(len(one.matches) for one in recording.found),
         "timeouts": sum(len(one.timeouts) for one in recording.found if one.timeouts is not None),
         "late": len(recording.late),
+        "late_events": [one.plain() for one in late],
         "skipped": source.skipped,
         "read_s": read_s,
         "match_s": times,
@@ -140,7 +165,8 @@ def replay(  # noqa: PLR0917 - the command's options
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
     if stats is not None:
-        stats.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
+        write_whole(stats, orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
+    print_findings(late_findings(late, len(recording.late)))
     _tell(measured)
     _tell_limits(compiled.catalog, [(one.query, one.tally) for one in recording.found])
 
@@ -149,7 +175,10 @@ def _compiled(queries: Sequence[Path], streams: Streams) -> Compilation:
     compiled = read_queries(queries, streams)
     if compiled.errors:
         raise FindingsError(compiled.errors)
+    require_queries(compiled, queries)
     print_findings(compiled.warnings)
+    if disabled := [query.name for query in compiled.queries if not query.enabled]:
+        print(f"left out, since they are not enabled: {', '.join(disabled)}", file=sys.stderr)
     return compiled
 
 

@@ -17,6 +17,7 @@ from app.cli.replay.avro import AvroFile
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.matches import QueryMatches
 from app.cli.replay.tables import table_blocks, table_schema
+from app.cli.replay.target import TABLES
 from app.cli.whole_files import packed, whole_file
 from app.errors import CepError
 from app.query.plan import QUERY_STREAM, Catalog
@@ -65,7 +66,7 @@ def opened(out: Path | None, catalog: Catalog, *, identities: bool = False) -> I
         sys.stdout.buffer.flush()
         return
     suffix = out.suffix.lower()
-    if suffix not in (".parquet", ".avro", ".feather", ".arrow"):
+    if suffix not in TABLES:
         with whole_file(out) as path, packed(path, out) as file:
             yield _Lines(file)
         return

@@ -22,7 +22,7 @@ from app.cli.replay.held import HeldMatches
 from app.cli.replay.output import ordered_queries
 from app.cli.replay.sink import Sink, opened
 from app.events.batch import EventBatch
-from app.events.files import Gathered
+from app.files.gathering import Gathered
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import QUERY_STREAM, Catalog
 

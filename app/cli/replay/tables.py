@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted
 from app.bucket.lists import starts_of
-from app.bucket.values import rounded
+from app.bucket.values import whole_numbers
 from app.cep.matches import Lists
 from app.cli.inputs.events import LineFinder
 from app.cli.replay.lines import BLOCK, by_owner, total_order
@@ -126,14 +126,17 @@ def _lists(lists: Lists, kind: Kind) -> pa.Array:
 
 
 def _values(column: Column, kind: Kind) -> pa.Array:
-    """A column of return values; NaN and infinity are null, as in JSON lines."""
+    """A column of return values; NaN and infinity are null, as in JSON lines, and so is what is declared whole and none of 64 bit, as in Avro."""
     missing = np.zeros(len(column.values), dtype=bool) if column.state is None else column.state != 0
     if column.dictionary is not None:
         return _texts(compacted(column), kind, missing)
     values: NDArray[Any] = column.values
     if values.dtype.kind == "f":
-        missing = missing | ~np.isfinite(values)
-        values = rounded(np.where(missing, 0.0, values)).astype(np.int64) if kind in (Kind.TIME, Kind.DURATION) else values
+        if kind in (Kind.INTEGER, Kind.TIME, Kind.DURATION):
+            values, none = whole_numbers(values)
+        else:
+            none = ~np.isfinite(values)
+        missing = missing | none
     return pa.array(values != 0 if kind is Kind.BOOLEAN else values, mask=missing)
 
 

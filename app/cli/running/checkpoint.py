@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.screen import screen
 from app.cli.settings_file import SettingsFile
 from app.config.addresses import BucketAddress, parse_address
 from app.config.settings import S3, Settings, load_settings
@@ -41,7 +41,7 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text) -> Non
     if output is Output.json:
         write_json(plain(loaded.checkpoint.uri, found))
         return
-    console = Console(highlight=False)
+    console = screen()
     for line in summary(found):
         console.print(line)
     table = Table("bucket", "snapshots after batch", "bytes", "log", "bytes", box=None, pad_edge=False)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 from pyspark.sql import SparkSession
-from rich.console import Console
 from rich.table import Table
 
 from app import __version__
@@ -19,6 +18,7 @@ from app.bucket.hold import NEVER
 from app.cli.inputs.moments import duration_ms, time_ms
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
+from app.cli.screen import screen
 from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
@@ -99,7 +99,7 @@ def as_json(outcome: Outcome, *, dry: bool) -> dict[str, Any]:
 
 def show(outcome: Outcome, *, dry: bool) -> None:
     """The same for people."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     table = Table("query", "true", "published", "true of these", "recall", "precision", "missing", "false", box=None, pad_edge=False)
     for row in outcome.rows:
         table.add_row(*_cells(row))

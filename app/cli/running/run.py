@@ -68,7 +68,12 @@ def run(
             archiving.join(_LONGEST_END_S)
     except tuple(kind for kind, _ in EXIT_CODES) as error:
         print(error, file=sys.stderr)
-        raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from error
+        raise typer.Exit(exit_code(error)) from error
+
+
+def exit_code(error: BaseException | None) -> int:
+    """What the process ends with because of a failure."""
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
 
 
 def _archive_classes(stop: Stop, environment: dict[str, str]) -> None:
@@ -80,6 +85,7 @@ def _archive_classes(stop: Stop, environment: dict[str, str]) -> None:
 def _end_in_any_case(stop: Stop) -> None:
     stop.failed.wait()
     time.sleep(CLEAN_UP_SECONDS)
-    print(f"the streaming query failed, and what remained did not end within {CLEAN_UP_SECONDS:.0f} s; ending without it", file=sys.stderr)
+    why = stop.failure or "the streaming query failed"
+    print(f"{why}\nwhat remained did not end within {CLEAN_UP_SECONDS:.0f} s; ending without it", file=sys.stderr)
     sys.stderr.flush()
-    os._exit(1)
+    os._exit(exit_code(stop.failure))

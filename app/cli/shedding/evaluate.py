@@ -10,14 +10,17 @@ from typing import Annotated
 import orjson
 import typer
 
+from app.bootstrap.kernels import warm_kernels
 from app.bucket.recording import rows_between
+from app.cli.inputs.layout import SeparatorOption, TimeColumnOption, TimeUnitOption, layout_of
 from app.cli.inputs.moments import duration_ms
 from app.cli.later import Later
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
 from app.cli.settings_file import StreamsFile
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
-from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
+from app.cli.shedding.shed_queries import check_shed_queries, chosen_shedders, read_shed_queries
+from app.cli.whole_files import write_whole
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.shed_query import ShedQuery
@@ -53,6 +56,9 @@ def evaluate(  # noqa: PLR0917 - the command's options
     json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg or .pdf; with several queries one file each.")] = None,
     output: OutputOption = Output.text,
+    separator: SeparatorOption = None,
+    time_column: TimeColumnOption = None,
+    time_unit: TimeUnitOption = "ms",
     *,
     fixed: Annotated[
         bool,
@@ -98,7 +104,10 @@ def evaluate(  # noqa: PLR0917 - the command's options
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
     bound_ms = None if bound is None else duration_ms(bound, "--bound")
-    found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
+    layout = layout_of(separator, time_column, time_unit)
+    check_shed_queries(queries, events, config, query, layout)
+    warm_kernels()
+    found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query, layout)]
     judged = []
     for one in found:
         _require_enough(one, learn)
@@ -110,7 +119,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
         if plot is not None:
             draw(judged[-1], plot if len(found) == 1 else plot.with_stem(f"{plot.stem}-{one.plan.name}"))
     if json is not None:
-        json.write_bytes(orjson.dumps([as_json(one) for one in judged], option=orjson.OPT_INDENT_2) + b"\n")
+        write_whole(json, orjson.dumps([as_json(one) for one in judged], option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _run_on(query: ShedQuery, names: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from matplotlib import pyplot as plt
 
 from app.cli.shedding.evaluate_report import Judged
+from app.cli.whole_files import whole_file
 from app.evaluation.contest import Standing
 
 _PLOTS: tuple[tuple[str, Callable[[Standing], float]], ...] = (
@@ -34,5 +35,6 @@ def draw(judged: Judged, file: Path) -> None:
     axes[1, 0].axhline(1000 * judged.terms.bound_s, color="black", linestyle=":", linewidth=1, label="bound")
     figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     figure.suptitle(f"{judged.query}: {judged.judged:,} events, {judged.true:,} composite events")
-    figure.savefig(file, dpi=120)
+    with whole_file(file) as path:
+        figure.savefig(path, format=file.suffix.removeprefix("."), dpi=120)
     plt.close(figure)

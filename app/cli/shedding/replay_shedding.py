@@ -16,7 +16,7 @@ from app.cli.shedding.shed_queries import chosen_shedders, shed_query
 from app.cli.shedding.train import SUFFIX
 from app.control.messages.directives import Directive, QueryShedding
 from app.errors import CepError
-from app.evaluation.shed_query import ShedQuery
+from app.evaluation.shed_query import ShedQuery, plans_of
 from app.evaluation.shedding import match_shedding
 from app.pipeline.gate import shedding_gate
 from app.query.compile import Compilation
@@ -73,10 +73,10 @@ def shed_recording(compiled: Compilation, source: ReplayInput, shed: Shed) -> Re
     """
     found: list[Found] = []
     for number, plan in enumerate(compiled.catalog.plans):
-        query = next(one for one in compiled.queries if one.name == plan.name)
-        own = shed_query(query, source)
+        query = compiled.query(plan.name)
+        own = None if query is None else shed_query(query, source)
         if own is None:
-            raise CepError(f"query {plan.name}: only patterns over events shed here\nhint: leave it out, or leave --shedder out")
+            raise _not_shed(plan.name)
         if source.by_arrival(plan):
             raise CepError(
                 f"query {plan.name}: its stream's events may be late or come in trusted order; a model sheds sorted recordings only"
@@ -100,21 +100,50 @@ def gate_of(shed: Shed) -> Callable[[Catalog, Selection], Gate | None]:
     return made
 
 
+def require_models(shed: Shed, compiled: Compilation) -> None:
+    """Looks whether all queries can shed so, and their models can be loaded, before there are any events.
+
+    Raises:
+        CepError: one cannot.
+    """
+    plans = () if shed.by_identity else compiled.catalog.plans
+    for plan in plans:
+        query = compiled.query(plan.name)
+        if query is None or plans_of(query) is None:
+            raise _not_shed(plan.name)
+        if shed.model is not None:
+            _loaded(shed.model, plan.name, several=len(plans) > 1)
+
+
+def _not_shed(name: str) -> CepError:
+    return CepError(f"query {name}: only patterns over events shed here\nhint: leave it out, or leave --shedder out")
+
+
+def _file(model: Path, name: str, *, several: bool) -> Path:
+    return model / f"{name}{SUFFIX}" if several or model.is_dir() else model
+
+
+def _loaded(given: Path, name: str, *, several: bool) -> Model[Any]:
+    file = _file(given, name, several=several)
+    try:
+        return load(file)
+    except ModelFileError as error:
+        raise CepError(f"query {name}: {error}") from error
+    except OSError as error:
+        hint = "with several queries --model is a folder of <query>.model" if several and not given.is_dir() else "cep train writes one"
+        raise CepError(f"{file}: {(error.strerror or 'cannot be read').lower()}\nhint: {hint}") from error
+
+
 def _model(query: ShedQuery, shed: Shed, *, several: bool) -> Model[Any]:
     if shed.model is None:
         assert shed.shedder is not None  # noqa: S101 - one of the two is given
         return unlearned(shed.shedder)
-    file = shed.model / f"{query.plan.name}{SUFFIX}" if several or shed.model.is_dir() else shed.model
+    file = _file(shed.model, query.plan.name, several=several)
+    model = _loaded(shed.model, query.plan.name, several=several)
     try:
-        model = load(file)
         require_query(file, model.manifest, query.plan_for(model.manifest.method).fingerprint)
     except ModelFileError as error:
         raise CepError(f"query {query.plan.name}: {error}") from error
-    except OSError as error:
-        hint = (
-            "with several queries --model is a folder of <query>.model" if several and not shed.model.is_dir() else "cep train writes one"
-        )
-        raise CepError(f"{file}: {(error.strerror or 'cannot be read').lower()}\nhint: {hint}") from error
     if shed.shedder is not None and model.manifest.method != shed.shedder:
         raise CepError(f"{file}: a model of {model.manifest.method}, not of {shed.shedder}")
     return model

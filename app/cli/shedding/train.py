@@ -9,15 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
+from app.bootstrap.kernels import warm_kernels
+from app.cli.inputs.layout import SeparatorOption, TimeColumnOption, TimeUnitOption, layout_of
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.settings_file import StreamsFile
 from app.cli.shedding.best_shedder import best_shedder
-from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
+from app.cli.shedding.shed_queries import check_shed_queries, chosen_shedders, read_shed_queries
 from app.errors import CepError
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.operator import Operator
 from app.evaluation.shed_query import ShedQuery
+from app.query.plan import Plan
 from app.query.text.keys import AUTO
 from shedding.model_file import save
 from shedding.registry import METHODS
@@ -42,6 +45,9 @@ def train(  # noqa: PLR0917 - the command's options
     config: StreamsFile = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal models.")] = 0,
     output: OutputOption = Output.text,
+    separator: SeparatorOption = None,
+    time_column: TimeColumnOption = None,
+    time_unit: TimeUnitOption = "ms",
 ) -> None:
     """Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).
 
@@ -49,29 +55,37 @@ def train(  # noqa: PLR0917 - the command's options
     query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
     on the recording, and the winner is to be written into the query.
     """
-    found = read_shed_queries(queries, events, config, query)
-    if len(found) == 1:  # of several a folder is made
+    layout = layout_of(separator, time_column, time_unit)
+    plans = check_shed_queries(queries, events, config, query, layout)
+    for plan in plans:
+        _require_learner(plan, shedder or plan.shedding.shedder)
+    if len(plans) == 1:  # of several a folder is made
         require_folders(out)
+    elif out.is_file():
+        raise CepError(f"{out} is a file: models of several queries want a folder")
+    warm_kernels()
+    found = read_shed_queries(queries, events, config, query, layout)
     for one in found:
         name = shedder or one.plan.shedding.shedder
-        if name == AUTO:
-            name = best_shedder(one, seed)
-        chosen_shedders([name])
-        if not METHODS[name].learns:
-            raise CepError(
-                f'query {one.plan.name}: the shedder "{name}" learns nothing\n'
-                f"hint: give --shedder, one of {', '.join(name for name, entry in METHODS.items() if entry.learns)}"
-            )
-        told = _train(one, name, _file(out, one, several=len(found) > 1), seed)
+        told = _train(one, best_shedder(one, seed) if name == AUTO else name, _file(out, one, several=len(found) > 1), seed)
         if output is Output.json:
             write_json(told)
+
+
+def _require_learner(plan: Plan, name: str) -> None:
+    if name == AUTO:
+        return
+    chosen_shedders([name])
+    if not METHODS[name].learns:
+        raise CepError(
+            f'query {plan.name}: the shedder "{name}" learns nothing\n'
+            f"hint: give --shedder, one of {', '.join(name for name, entry in METHODS.items() if entry.learns)}"
+        )
 
 
 def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
     if not (several or out.is_dir()):
         return out
-    if out.is_file():
-        raise CepError(f"{out} is a file: models of several queries want a folder")
     out.mkdir(parents=True, exist_ok=True)
     return out / f"{query.plan.name}{SUFFIX}"
 

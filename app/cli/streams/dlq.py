@@ -139,6 +139,8 @@ def replay(  # noqa: PLR0917 - the command's options
         write_json(told)
     else:
         _show_sent(told)
+    if told["filtered"]:
+        print(f"left out by --reason or --topic: {', '.join(told['filtered'])}", file=sys.stderr)
     if told["missing"]:
         print(
             f"there is no such dead letter: {', '.join(told['missing'])}\nhint: cep dlq ls shows which there are; retention may have taken it",
@@ -190,7 +192,7 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
     sent: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     already = 0
-    missing = set(wanted.places)
+    missing, filtered = set(wanted.places), set[LetterPlace]()
     waiting: list[Letter] = []
 
     def flush() -> None:
@@ -203,9 +205,14 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
         waiting.clear()
 
     for letter, _ in _there(settings, wanted.since_ms):
-        if letter is None or not wanted.takes(letter):
+        if letter is None:
             continue
-        missing.discard(letter.place)
+        taken = wanted.takes(letter)
+        if letter.place in missing:
+            missing.discard(letter.place)
+            filtered |= set() if taken else {letter.place}
+        if not taken:
+            continue
         why = refusal(letter, settings.source_topics)
         if letter.place in marked:
             already += 1
@@ -223,6 +230,7 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
         "already_sent": already,
         "left_out": dict(left_out),
         "missing": [str(place) for place in sorted(missing)],
+        "filtered": [str(place) for place in sorted(filtered)],
     }
 
 

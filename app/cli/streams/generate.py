@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from app.cli.output import require_folders
-from app.cli.whole_files import lines_file
+from app.cli.whole_files import lines_file, write_whole
 from app.errors import ConfigurationError, Finding, FindingsError, Location
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
@@ -43,7 +43,7 @@ def generate(  # noqa: PLR0917 - the command's options
     require_folders(out, truth)
     stream = generate_stream(kind, events, seed, start_ms, rate)
     if truth:
-        truth.write_bytes(_truth_json(stream))
+        write_whole(truth, _truth_json(stream))
     if score:
         print(_scores(stream, score))
         return

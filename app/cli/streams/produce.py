@@ -18,7 +18,7 @@ from app.cli.inputs.events import Choices, read_input
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, Stream, load_settings
-from app.delivery.connection import connect
+from app.delivery.connection import absent, connect, no_topic
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, Finding
 from app.events.batch import EventBatch
@@ -80,8 +80,10 @@ def produce(  # noqa: PLR0917 - the command's options
         raise ConfigurationError([Finding("--now is for generated streams: events of recordings and files keep their times")])
     loaded = load_settings(settings, os.environ)
     chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data), loaded)
-    connect(loaded.kafka)  # says why, where it does not get through
-    outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), Registry(registry_settings(loaded.schema_registry)), topic, key)
+    metadata, own = connect(loaded.kafka).metadata, _stream(loaded, chosen.stream)  # says why, where it does not get through
+    if missing := absent(metadata, [topic] if topic in own.topics else own.topics[:1]):  # before a schema is registered for it
+        raise no_topic(missing, loaded.kafka)
+    outlet = outlet_of(chosen.stream, own, Registry(registry_settings(loaded.schema_registry)), topic, key)
     due: Due = at_rate(rate) if rate else as_recorded(chosen.first_ms, speed) if speed else at_once
     with Sender(client_options(loaded.kafka), outlet, due) as sender, _stopped_by_ctrl_c(sender):
         partitions = sender.check_topic()
@@ -90,11 +92,15 @@ def produce(  # noqa: PLR0917 - the command's options
             sender.send(_limited(chosen.batches, events), _teller())
         except ValueError as error:
             raise CepError(f"the events cannot be written: {error}") from error
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
     if output is Output.json:
         sent = sender.sent
         write_json({"topic": outlet.topic, "events": sent.events, "bytes": sent.bytes, "seconds": sent.seconds, "behind_s": sent.behind_s})
     else:
         print(_summary(sender.sent))
+    if sender.stopped:
+        raise typer.Exit(130)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from app.cli.whole_files import lines_file
 from app.config.settings import load_settings
 from app.delivery.connection import absent, connect, no_topic
 from app.errors import ConfigurationError, Finding
+from app.events.batch import EventBatch
 from app.local.generators.json_lines import json_lines
 from app.pipeline.recorded import StreamReader
 
@@ -34,15 +36,17 @@ def record(  # noqa: PLR0917 - the command's options
     """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
 
     Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
-    Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were.
+    Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were. Every line
+    says where its event stood ("position": topic, partition, offset), so that `cep replay --settings` finds what the application
+    found: partitions keep their own order, and composite events their identities. Not where the stream has an attribute of that name.
     """
     require_folders(out)
     loaded = load_settings(settings, os.environ)
     if stream not in loaded.streams:
         known = ", ".join(loaded.streams) or "none"
         raise ConfigurationError([Finding(f'the settings know no stream "{stream}"', hint=f"there are: {known}")])
-    metadata = connect(loaded.kafka).metadata  # says why, where it does not get through
-    if missing := absent(metadata, loaded.streams[stream].topics):
+    metadata, topics = connect(loaded.kafka).metadata, loaded.streams[stream].topics  # says why, where it does not get through
+    if missing := absent(metadata, topics):
         raise no_topic(missing, loaded.kafka)
     reader = StreamReader(loaded, stream)
     since_ms = None if since is None else moment_ms(since, "--since")
@@ -53,7 +57,7 @@ def record(  # noqa: PLR0917 - the command's options
         for part in span.parts():
             decoded = reader.decode(part)
             refused += len(decoded.failures)
-            for line in json_lines([decoded.batch]):
+            for line in json_lines([decoded.batch], topics=_placed(decoded.batch, stream, topics)):
                 if written == events:
                     break
                 file.write(line)
@@ -66,3 +70,17 @@ def record(  # noqa: PLR0917 - the command's options
         write_json({"stream": stream, "events": written, "undecodable": refused, "file": str(out)})
         return
     print(f"{written:,} events of {stream}, {refused:,} records that cannot be decoded; {out}", file=sys.stderr)
+
+
+def _placed(batch: EventBatch, stream: str, topics: Sequence[str]) -> Sequence[str] | None:
+    """The topics that positions are to name; None where "position" is an attribute.
+
+    Raises:
+        ConfigurationError: an attribute is called as what says which stream a line belongs to.
+    """
+    if "stream" in batch.columns:
+        hint = f"give it another name: streams: {{{stream}: {{rename: {{stream: stream_name}}}}}}"
+        raise ConfigurationError(
+            [Finding(f'{stream} has an attribute "stream", and in JSON lines "stream" says which stream a line belongs to', hint=hint)]
+        )
+    return None if "position" in batch.columns else topics

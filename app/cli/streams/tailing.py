@@ -30,7 +30,7 @@ from app.delivery.topics import output_topic
 from app.errors import ConfigurationError, Finding
 from app.events.registry import Registry, registry_settings
 from app.query.plan import Plan
-from app.query.text.similar import did_you_mean
+from app.similar import did_you_mean
 
 KINDS = {"timeout": "timeout", "reconciled": "reconciled", "retracted": "retracted"}
 """Ends of ``ce_type``: what the record is, where it is no plain composite event."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.control.law.levels import split
 from app.control.law.running import remembered
-from app.control.law.watchdog import Forecast, Place
+from app.control.law.watchdog import CostPart, Forecast
 from app.control.messages.decision_reports import Bottleneck, DecisionReport, Reason
 from app.query.plan import Plan
 
@@ -21,7 +21,7 @@ CLEARLY_ANOTHER = 0.1
 """Of a drop ratio: twice what a steady overload may swing (0.05)."""
 SETTLED = 3
 """Decisions after which a bottleneck that has moved is told: where two parts take equally long, either is the longer one now and then. And a bound that is out of reach of a query that sheds nothing: the first batch of a process takes seconds."""
-BOTTLENECKS: Mapping[Place, Bottleneck] = {"fixed": "FIXED", "ingress": "INGRESS", "hand-over": "HAND_OVER", "matching": "MATCHING"}
+BOTTLENECKS: Mapping[CostPart, Bottleneck] = {"fixed": "FIXED", "ingress": "INGRESS", "hand-over": "HAND_OVER", "matching": "MATCHING"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,13 @@ def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.
 
     Args:
         part: float64 (queries,), share of the events that is kept; work goes with it at once, but not more than in proportion.
-        met: float64 (queries,), share that the state was made from: what is more than in proportion is so because there is less to be held against. 1 of a query that has no state.
+        met: float64 (queries,), share that the state was made from: what is more than in proportion is so because there is less to be held against. 1 of a query that has no state, more than 1 of one with more in it than all events ever were.
         curve: float64 (queries, pieces), exponents.
     """
     at_once = np.minimum(1.0, curve)
     of_part, of_met = by_piece(np.array([part, met]))
-    found: NDArray[np.float64] = np.exp((of_part * at_once + of_met * (curve - at_once)).sum(axis=-1))
+    beyond = np.log(np.maximum(1.0, met)) * (curve - at_once)[..., 0]
+    found: NDArray[np.float64] = np.exp((of_part * at_once + of_met * (curve - at_once)).sum(axis=-1) + beyond)
     return np.where(part > 0, found, 0.0)
 
 

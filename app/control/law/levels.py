@@ -14,9 +14,10 @@ from typing import Any
 from app.control.law.running import smoothed
 from app.control.messages.directives import QueryShedding
 from app.control.messages.reports import QueryTally
+from app.control.messages.shed_reports import Place
 from app.control.messages.totals import BatchTotals
 from app.query.plan import Plan, Within
-from shedding.registry import METHODS
+from shedding.registry import METHODS, Entry
 
 
 def sheds_matches(plan: Plan) -> bool:
@@ -27,6 +28,11 @@ def sheds_matches(plan: Plan) -> bool:
 def hides_events(plan: Plan) -> bool:
     """Whether the query's shedder hides events from single partial matches."""
     return METHODS[plan.shedding.shedder].level == "events per partial match"
+
+
+def place_of(method: Entry) -> Place:
+    """Where a shedder drops: before events travel, in the bucket where it knows what was kept, or in matching."""
+    return "matching" if method.of_matches else "bucket" if method.remembers else "ingress"
 
 
 def split(plan: Plan, ratio: float) -> tuple[float, float]:
@@ -106,17 +112,16 @@ class Levels:
             unshed_latency_ms: for the report.
         """
         shedder = plan.shedding.shedder
-        if hides_events(plan):
-            return QueryShedding(ratio, shedder, "matching", unshed_latency_ms)
+        place = place_of(METHODS[shedder])
         if not sheds_matches(plan):
-            return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
+            return QueryShedding(ratio, shedder, place, unshed_latency_ms)
         ratio, events = split(plan, ratio)
         live = _live(totals, plan.name)
         known = self._known.setdefault(plan.name, _Level())
         known.reference = max(live, known.reference)
         allowed = (1 - ratio) * known.reference
         share = max(0.0, 1 - allowed / live) if live else 0.0
-        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, known.reference, round(share, 6), events)
+        return QueryShedding(ratio, shedder, place, unshed_latency_ms, known.reference, round(share, 6), events)
 
     def reference(self, query: str) -> int:
         """Partial matches that a query would have without shedding, as far as known; 0 where nothing is."""

@@ -12,6 +12,11 @@ from app.control.law.elasticity import left
 from app.control.law.query_cost import FEED_MS, QueryObservation, turned_by
 from app.control.law.running import NEWEST, followed
 
+CROWDED = 2.0
+"""So many times what a state held that was made from all events, or more: then a batch is reckoned with that fills it beyond what any has met. Less is within what costs are known by."""
+FEW = 1_000.0
+"""In a smaller state an event costs what calls take, and not what it is held against."""
+
 
 @dataclass(slots=True)
 class Rest:
@@ -53,15 +58,75 @@ class State:
     Attributes:
         retained: float64 (queries,), share of all events that it was made from.
         held: float64 (queries,), events or partial matches in it.
+        stays: float64 (queries,), of that, how many times a full state is there on average while the batch's events come; None: not asked. See `Filling.crowding`.
+        adds: the same of what an event adds that is kept.
     """
 
     retained: NDArray[np.float64]
     held: NDArray[np.float64]
+    stays: NDArray[np.float64] | None = None
+    adds: NDArray[np.float64] | None = None
 
     def met(self, part: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (queries,): the share that a batch finds in it on average, of which this part of so many candidates is kept: where windows are short, a batch meets what it brings itself."""
+        """float64 (queries,): the share that a batch finds in it on average, of which this part of so many candidates is kept: where windows are short, a batch meets what it brings itself. More than 1 where that is more than a state of all events ever held."""
         turned = turned_by(part * candidates, self.held)
-        return self.retained + turned * (part - self.retained) / 2
+        met = self.retained + turned * (part - self.retained) / 2
+        if self.stays is None or self.adds is None:
+            return met
+        crowd = self.held * self.stays + part * candidates * self.adds
+        return np.where(crowd >= CROWDED, np.maximum(met, crowd - (CROWDED - 1)), met)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filling:
+    """What is known of how states fill. Queries are rows.
+
+    Attributes:
+        full: float64 (queries,), what a state holds that was made from all events.
+        dense: float64 (queries,), events per ms that it was made from.
+        born: float64 (queries,), what each added.
+        window_ms: float64 (queries,), after which that is gone; NaN where no time says.
+    """
+
+    full: NDArray[np.float64]
+    dense: NDArray[np.float64]
+    born: NDArray[np.float64]
+    window_ms: NDArray[np.float64]
+
+    def crowding(self, span_ms: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What is in a state on average while events come, evenly over a time: each of those that were there, and what each that comes adds, in full states. What was there goes with its window, and so does what they add.
+
+        How long things stay there follows from how many there are (Little's law), if that is less than the window: partial matches may end long before it.
+
+        Args:
+            span_ms: in which the events come.
+
+        Returns:
+            see `State.stays` and `State.adds`; 0 where not all of that is known.
+        """
+        known = (self.full > 0) & (self.dense > 0) & (self.born > 0) & ~np.isnan(self.window_ms)
+        stay_ms = np.where(known, self.full, 1.0) / np.where(known, self.dense * self.born, 1.0)
+        lives = span_ms / np.maximum(1.0, np.minimum(np.where(known, self.window_ms, 1.0), stay_ms))
+        longer = np.maximum(1.0, lives)
+        stays = np.where(lives < 1, 1 - lives / 2, 0.5 / longer)
+        adds = np.where(lives < 1, 0.5, (1 - 0.5 / longer) / longer)
+        each = known / np.maximum(FEW, self.full)
+        return stays * each, adds * self.born * each
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What records take.
+
+    Attributes:
+        shipped: events that travel for some query: at least those of the query of which most do.
+        work_ms: of all queries, and verdicts on what those find that shed.
+        lumps_ms: by how much more that typically is, where it is more: of each query as lumpy as it is known to be.
+    """
+
+    shipped: float
+    work_ms: float
+    lumps_ms: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,36 +168,38 @@ class Load:
         """float64 (queries,): share of each one's candidates that reach it; of whose partial matches are shed first, what its ratio is beyond 1 goes of the events."""
         return (1 - self.effect * np.minimum(ratios, 1.0)) * (1 - np.maximum(0.0, ratios - 1))
 
-    def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
-        return self.candidates * self.part(ratios)
-
     def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): their work for events."""
+        return self._work_ms(self.part(ratios), ratios)
+
+    def handed_over(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): events of each that travel to its buckets."""
+        return self._handed_over(self.part(ratios))
+
+    def taken(self, ratios: NDArray[np.float64]) -> Taken:
+        """What all of it takes: all at once, since each decision asks some hundred times."""
         part = self.part(ratios)
+        work_ms, handed_over = self._work_ms(part, ratios), self._handed_over(part)
+        judging_ms = float((self.candidates * self.judging_ms)[ratios > 0].sum())
+        most = max(float(handed_over.max(initial=0.0)), self.rest.most * self.records)
+        return Taken(
+            max(most, self.overlap * (float(handed_over.sum()) + self.rest.candidates * self.records)),
+            self.base_ms + float(work_ms.sum()) + judging_ms + self.rest.work_ms * self.records,
+            float((self.lumpy * work_ms).sum()),
+        )
+
+    def _work_ms(self, part: NDArray[np.float64], ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         met = part if self.state is None else self.state.met(part, self.candidates)
         work = self.candidates * self.whole_ms * left(part, np.where(self.holds, met, 1.0), self.curve)
         for row, known in self.by_matches.items():
             work[row] = self.candidates[row] * part[row] * known(float(ratios[row]))
         return work
 
-    def total_ms(self, ratios: NDArray[np.float64]) -> float:
-        """Work of all queries, and verdicts on what those find that shed."""
-        return self.totals_ms(ratios)[0]
+    def _handed_over(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(self.in_place, self.candidates, self.candidates * part)
 
-    def totals_ms(self, ratios: NDArray[np.float64]) -> tuple[float, float]:
-        """The same, and by how much more it typically is, where it is more: of each query as lumpy as it is known to be. Together, since each decision asks some hundred times."""
-        work_ms = self.work_ms(ratios)
-        judging_ms = float((self.candidates * self.judging_ms)[ratios > 0].sum())
-        total_ms = self.base_ms + float(work_ms.sum()) + judging_ms + self.rest.work_ms * self.records
-        return total_ms, float((self.lumpy * work_ms).sum())
 
-    def handed_over(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (queries,): events of each that travel to its buckets."""
-        return np.where(self.in_place, self.candidates, self.kept(ratios))
-
-    def shipped(self, ratios: NDArray[np.float64]) -> float:
-        """Events that travel for some query: at least those of the query of which most do."""
-        own = self.handed_over(ratios)
-        most = max(float(own.max(initial=0.0)), self.rest.most * self.records)
-        return max(most, self.overlap * (float(own.sum()) + self.rest.candidates * self.records))
+def records_of(streams: Iterable[str], records: Mapping[str, float]) -> float:
+    """How many records are of these streams; all of them, where none is: a query then reads what other queries emit."""
+    own = [records[name] for name in streams if name in records]
+    return sum(own) if own else sum(records.values())

@@ -99,12 +99,14 @@ def _query(query: str, done: Done, known: int | None, *, by_pairs: bool) -> Quer
     orders = None if done.directive is None else done.directive.shedding.get(query)
     reference = 0 if known is None else max(tally.partial_matches, known) if orders is None else orders.reference
     hidden = tally.ended_matches / max(1, tally.judged_matches)
+    ended = 0 if by_pairs else tally.ended_matches
     return QueryObservation(
         candidates=tally.candidates,
         shed=round(tally.candidates * hidden) if by_pairs else tally.shed,
         work_ms=totals.slowest_ns.get(query, 0) / 1e6,
         judging_ms=totals.judging_ns.get(query, 0) / 1e6,
         matches=_held_against(earlier.partial_matches, tally),
+        more_matches=max(0, tally.partial_matches - earlier.partial_matches + ended),
         reference=reference,
         asked=0.0 if orders is None else orders.asked,
         latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,

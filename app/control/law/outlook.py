@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.control.law.costs import CostModel
-from app.control.law.load import Load
+from app.control.law.load import Load, records_of
 from app.control.law.query_cost import NO_EFFECT
 from app.control.law.query_costs import QueryCosts
 from app.control.law.sharing import Goal, Ratios
@@ -43,6 +43,7 @@ class Outlook:
         rates: records per ms.
         age_ms: how long the batch's oldest event has waited.
         surprise: by how much longer than expected the batch before took, as a logarithm.
+        span_ms: time in which what waits has come, where some of it has waited for longer than a bound; else 0. See `app.control.law.load.Filling`.
     """
 
     costs: QueryCosts
@@ -54,6 +55,7 @@ class Outlook:
     age_ms: float
     largest_batch: int
     surprise: float = 0.0
+    span_ms: float = 0.0
 
     def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
         """Of a batch of so many records; more than fit into one take several."""
@@ -62,9 +64,9 @@ class Outlook:
     def durations_ms(self, load: Load, ratios: NDArray[np.float64]) -> tuple[float, float]:
         """The same, and that of one whose work is more than expected by as much as it often is."""
         more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
-        work_ms, lumps_ms = load.totals_ms(ratios)
-        usual_ms = self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
-        return usual_ms, usual_ms + self.pace * self.model.per_work * lumps_ms
+        taken = load.taken(ratios)
+        usual_ms = self.pace * (self.model.duration_ms(load.records, taken.shipped, taken.work_ms) + more_ms)
+        return usual_ms, usual_ms + self.pace * self.model.per_work * taken.lumps_ms
 
     def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
         """The same where nothing is shed; see `QueryCosts.load`."""
@@ -73,7 +75,7 @@ class Outlook:
     @cached_property
     def waits(self) -> Load:
         """What waits, held against the states as they are: each decision asks several times."""
-        return self.costs.load(self.waiting, settled=False)
+        return self.costs.load(self.waiting, settled=False, span_ms=self.span_ms)
 
     def saved_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
@@ -116,7 +118,8 @@ class Outlook:
         """Whether the rate needs no shedding, and what waits is gone soon without."""
         unshed = self.unshed_ms(self.during(length_ms))
         load = (unshed - self.pace * self.model.fixed_ms) / length_ms
-        return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
+        crowded = self.duration_ms(self.waits, self.costs.rows({})) if self.span_ms else 0.0
+        return unshed <= length_ms and max(self.unshed_ms(self.waiting), crowded) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
     def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, strict: bool = True) -> Goal:
         """A bound, as what the next batches and this one may take.
@@ -134,7 +137,8 @@ class Outlook:
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
-        now = self.costs.load(self.records, settled=False)
+        part = sum(self.records.values()) / max(1.0, sum(self.waiting.values()))
+        now = self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
         longer = 1.0 if self.costs.of_matches & {*queries} else exp(LASTING * self.surprise)
         admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
@@ -164,11 +168,11 @@ class Outlook:
 
     def arrivals_per_s(self, streams: Sequence[str]) -> float:
         """Records that arrive on these streams; on all of them, where they are other queries' composite events."""
-        return 1000 * _of(self.rates, streams)
+        return 1000 * records_of(streams, self.rates)
 
     def backlog(self, streams: Sequence[str]) -> float:
         """Records of these streams that wait, those of the batch among them."""
-        return _of(self.waiting, streams)
+        return records_of(streams, self.waiting)
 
     def capacity_per_s(self, streams: Sequence[str], plateau_ms: float) -> float | None:
         """Records per second of these streams with which batches are just as long as they may be, by what events cost now, if all streams grow alike; None where that is no number. For reports: no decision asks for it."""
@@ -187,11 +191,6 @@ class Outlook:
 
     def _unmoved(self, _: Ratios) -> Goal:
         raise AssertionError("a goal that asks for nothing is in reach")
-
-
-def _of(records: Records, streams: Sequence[str]) -> float:
-    own = [records[name] for name in streams if name in records]
-    return sum(own) if own else sum(records.values())
 
 
 def _nothing(_: Ratios) -> float:

@@ -133,10 +133,12 @@ def _raise(
     for tier in tiers:
         own = [shares[query] for query in tier]
 
-        def at(values: Sequence[float], tier: tuple[str, ...] = tier) -> dict[str, float]:
-            return {query: max(ratios[query], ratio) for query, ratio in zip(tier, values, strict=True)}
+        before = [ratios[query] for query in tier]
 
-        level = least_level(own, lambda values, at=at: excess({**ratios, **at(values)}) <= 1)  # type: ignore[misc]
+        def at(values: Sequence[float], tier: tuple[str, ...] = tier, before: Sequence[float] = before) -> dict[str, float]:
+            return dict(zip(tier, map(max, before, values), strict=True))
+
+        level = least_level(own, lambda values, at=at: excess({**ratios, **at(values)}))  # type: ignore[misc]
         ratios.update(at(water_filled(own, level)))
         if excess(ratios) <= 1:
             return

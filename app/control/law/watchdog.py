@@ -50,7 +50,7 @@ FULL = 0.95
 FORMAT = 2
 """Of snapshots."""
 
-Place = Literal["fixed", "ingress", "hand-over", "matching"]
+CostPart = Literal["fixed", "ingress", "hand-over", "matching"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Forecast:
     latency_ms: float
     beyond: frozenset[str]
     costs: CostModel
-    bottleneck: Place
+    bottleneck: CostPart
     outlook: Outlook
 
     @property
@@ -98,7 +98,8 @@ class Watchdog:
         judged = {watched.query for watched in self._shedding if watched.judged}
         most = {watched.query: watched.max_drop_ratio for watched in self._shedding}
         in_place = {watched.query for watched in self._shedding if watched.in_place}
-        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged, most, in_place)
+        windows = {watched.query: watched.window_ms for watched in self._shedding if watched.window_ms is not None}
+        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged, most, in_place, windows)
         self._running = Running(behind=self._complete())
         self._handed = list(self._running.behind)
         self._seen = 0
@@ -141,7 +142,7 @@ class Watchdog:
         warm = self._seen > self._settings.warm_up_batches
         on_average = waited / 2 + seen.duration_ms if ordinary else None
         if seen.of_catalog:
-            self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
+            self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm, period_ms=max(0, period))
         running.surprise = 0.0
         if warm:
             running.learn_surprise(seen.batch, seen.duration_ms)
@@ -237,6 +238,7 @@ class Watchdog:
         age_ms = since_ms if self._begins or running.remaining > 0 else min(since_ms, max(1.0, running.last_duration_ms))
         if running.remaining > 0:
             age_ms = max(age_ms, running.lag_ms)
+        tightest = min((one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None), default=0)
         return Outlook(
             self._costs,
             model,
@@ -247,6 +249,7 @@ class Watchdog:
             age_ms,
             self._largest_batch,
             running.surprise,
+            age_ms if age_ms > tightest else 0.0,
         )
 
     def _catch_up(self, outlook: Outlook) -> None:
@@ -316,11 +319,12 @@ class Watchdog:
 
     def _foreseen(self, outlook: Outlook) -> Forecast:
         model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
-        parts: dict[Place, float] = {
+        taken = load.taken(none)
+        parts: dict[CostPart, float] = {
             "fixed": model.fixed_ms,
             "ingress": model.per_consumed_ms * load.records,
-            "hand-over": model.per_shipped_ms * load.shipped(none),
-            "matching": model.per_work * load.total_ms(none),
+            "hand-over": model.per_shipped_ms * taken.shipped,
+            "matching": model.per_work * taken.work_ms,
         }
         return Forecast(
             sum(outlook.waiting.values()),

@@ -27,6 +27,7 @@ class WatchedQuery:
         judged: whether verdicts are given on what it finds while it sheds.
         of_matches: whether partial matches are what its shedder drops.
         in_place: whether all of its events are handed over, and its shedder drops or hides them behind that.
+        window_ms: of ``within``, how long its events matter at most; None where that is no time.
     """
 
     query: str
@@ -40,6 +41,7 @@ class WatchedQuery:
     judged: bool = False
     of_matches: bool = False
     in_place: bool = False
+    window_ms: float | None = None
 
     @staticmethod
     def of(plan: Plan, catch_up: Literal["shed", "complete"] = "shed") -> WatchedQuery:
@@ -62,6 +64,7 @@ class WatchedQuery:
             is_audited(plan),
             sheds_matches(plan),
             hides_events(plan) or METHODS[shedding.shedder].remembers,
+            plan.within.size if plan.within is not None and plan.within.unit == "ms" else None,
         )
 
     @property

@@ -156,6 +156,8 @@ class StageReport:
         fed, damaged, handed, unpacked, records, sent: see `app.control.messages.totals.BatchTotals`.
         samples: by query, what the control sample says (`app.audit.sample.counted`, flat); of queries of which it says something.
         undelivered: owners, as ``host:port``, that a task could not reach: the attempt has failed.
+        unknown: schemas, by id or GUID, that the registry did not know when a task asked for them.
+        copy: of the task, whose delivery this report belongs to (`app.owners.inbox.Delivery`).
     """
 
     batch: int
@@ -178,5 +180,7 @@ class StageReport:
     records: int = 0
     sent: int = 0
     undelivered: tuple[str, ...] = ()
+    unknown: tuple[int | str, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    copy: int = 0

@@ -20,10 +20,10 @@ from app.errors import SnapshotError
 from app.observe.latency import LATENCY_BOUNDS_MS
 
 COUNTS = tuple(one.name for one in fields(QueryTally) if one.name not in ("query", "latencies"))
-_LATENCIES = len(LATENCY_BOUNDS_MS) + 1
-_WIDTH = len(COUNTS) + _LATENCIES
+_WIDTH = len(COUNTS) + len(LATENCY_BOUNDS_MS) + 1
 _PLACES = frozenset(range(_WIDTH))
-_HEAD = {one.name for one in fields(StageReport)} - {"batch", "stage", "queries", "undelivered"}  # told without buckets as well
+_OF_TASKS = {"batch", "stage", "queries", "undelivered", "unknown", "copy"}  # what an owner without buckets does not tell
+_HEAD = {one.name for one in fields(StageReport)} - _OF_TASKS
 MOST_QUERIES = 1 << 20
 """Of one deployment: a number beyond is none, and a table up to it would not fit."""
 

@@ -209,6 +209,7 @@ class History:
         self._all = Ring(OF_ALL)
         self._lately: dict[str, deque[tuple[int, Counts]]] = {}
         self._decisions: dict[str, deque[DecisionReport]] = {}
+        self._begun: dict[str, DecisionReport] = {}
         self._slot: _Slot | None = None
         self._closed = -1
         """The slot that closed last."""
@@ -231,17 +232,22 @@ class History:
             _add(self._slot, batch)
 
     def decide(self, decisions: Iterable[DecisionReport]) -> None:
-        """Remembers decisions of the watchdog that are worth telling: the last `DECISIONS` of each query."""
+        """Remembers decisions of the watchdog that are worth telling: the last `DECISIONS` of each query, and since when it sheds."""
         with self._lock:
             for decision in decisions:
                 if decision.query not in self._decisions:
                     self._decisions[decision.query] = deque(maxlen=DECISIONS)
                 self._decisions[decision.query].appendleft(decision)
+                if decision.reason == "SHEDDING_BEGINS":
+                    self._begun[decision.query] = decision
+                elif decision.reason == "SHEDDING_ENDS":
+                    self._begun.pop(decision.query, None)
 
     def decisions(self, name: str) -> list[DecisionReport]:
-        """The last ones of a query, newest first."""
+        """The last ones of a query, newest first, and the one since which it sheds, however long ago."""
         with self._lock:
-            return list(self._decisions.get(name, ()))
+            newest, begun = list(self._decisions.get(name, ())), self._begun.get(name)
+            return newest if begun is None or begun in newest else [*newest, begun]
 
     def all(self, now_ms: int) -> dict[str, NDArray[np.float32]]:
         """The application's series up to now, oldest first."""
@@ -293,6 +299,7 @@ class History:
         self._rings = {name: self._rings.get(name) or Ring(OF_QUERY) for name in standing}
         self._lately = {name: self._lately.get(name) or deque(maxlen=LATELY) for name in standing}
         self._decisions = {name: own for name, own in self._decisions.items() if name in standing}
+        self._begun = {name: own for name, own in self._begun.items() if name in standing}
         for name, known in standing.items():
             sums = slot.queries.get(name) or _Sums()
             self._rings[name].put(slot.number, _values(sums, slot.batches, seconds, known))

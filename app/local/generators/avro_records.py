@@ -133,7 +133,11 @@ def _value(column: Column, rows: NDArray[np.intp], schema: Any, field: Mapping[s
     values = column.values[rows]
     if avro_type in ("int", "long"):
         factor = {"timestamp-micros": 1000, "timestamp-nanos": 1_000_000}.get(str(logical).removeprefix("local-"), 1)
-        return _varint(values.astype(np.int64) // 86_400_000 if logical == "date" else values.astype(np.int64) * factor)
+        numbers = values.astype(np.int64) // 86_400_000 if logical == "date" else values.astype(np.int64) * factor
+        present = slice(None) if column.state is None else column.state[rows] == PRESENT
+        if avro_type == "int" and (misfits := np.abs(numbers[present].astype(np.float64) + 0.5) > 2.0**31).any():
+            raise ValueError(f'field "{field["name"]}": {numbers[present][misfits][0]} is too large for an int of Avro')
+        return _varint(numbers)
     if avro_type in ("float", "double"):
         return _fixed(values.astype("<f4" if avro_type == "float" else "<f8"))
     if avro_type == "boolean":

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
-from app.events.batch import ABSENT, PRESENT, Column, EventBatch
+from app.events.batch import ABSENT, PARTITION_BITS, PRESENT, Column, EventBatch
 from app.events.types import Kind
 
 
-def json_lines(batches: Iterable[EventBatch], stream: str | None = None) -> Iterator[bytes]:
+def json_lines(batches: Iterable[EventBatch], stream: str | None = None, topics: Sequence[str] | None = None) -> Iterator[bytes]:
     """One line per event, in the order of the batches; nulls are written, absent attributes are not.
 
     Args:
-        batches: events.
+        batches: events; no attribute is called ``type``, ``time``, ``stream`` or, with ``topics``, ``position``: these keys say something else.
         stream: value of the key ``stream`` of every line; without it lines belong to every stream.
+        topics: those that the events' sources count along: every line then says where its event stood, as ``position``.
     """
     for batch in batches:
         head = {"stream": stream} if stream else {}
         names = ["time", *batch.columns]
-        columns = [batch.time.tolist(), *map(_values, batch.columns.values())]
+        columns: list[list[object]] = [batch.time.tolist(), *map(_values, batch.columns.values())]
+        if topics is not None:
+            names.append("position")
+            columns.append(_places(batch, topics))
         for event_type, *row in zip(_values(batch.type), *columns, strict=True):
             cells = {name: value for name, value in zip(names, row, strict=True) if value is not ABSENT_CELL}
             yield orjson.dumps({"type": event_type, **cells, **head}) + b"\n"
 
 
 ABSENT_CELL = object()
+
+
+def _places(batch: EventBatch, topics: Sequence[str]) -> list[object]:
+    numbers, partitions = batch.source >> PARTITION_BITS, batch.source & ((1 << PARTITION_BITS) - 1)
+    return [[topics[k], *place] for k, *place in zip(numbers.tolist(), partitions.tolist(), batch.offset.tolist(), strict=True)]
 
 
 def _values(column: Column) -> list[object]:

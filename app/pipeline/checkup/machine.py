@@ -20,6 +20,7 @@ from app.config.settings import Settings
 from app.owners.inventory import fault_of_spark_log
 from app.pipeline.checkup.checks import Check, failed, ok, warning
 from app.pipeline.numbers import buckets_kept, load_numbers
+from app.storage.check import look
 from app.storage.open import open_store
 from app.storage.trial import try_out
 
@@ -90,22 +91,37 @@ def _size(count: float) -> str:
 
 
 def checkpoint(settings: Settings) -> list[Check]:
-    """Can it be written and read, and does it go with the settings?
+    """Can it be written and read, and does it go with the settings? A folder that is not there yet is not made: the path may be mistyped.
 
     Raises:
         CepError: it cannot.
     """
-    uri = settings.checkpoint.uri
-    try_out(settings.checkpoint.address)
+    uri, address = settings.checkpoint.uri, settings.checkpoint.address
+    if isinstance(address, FolderAddress) and not os.path.exists(address.path):  # noqa: PTH110 - see `_disk`
+        return [_checkpoint_to_make(address)]
+    try_out(address)
     store = open_store(uri)
     numbers = load_numbers(uri).in_buckets(buckets_kept(settings).spark.buckets)
     if fault := fault_of_spark_log(store):
         hint = "restore it from a copy, or begin with another checkpoint.path; cep checkpoint verify says what else is amiss"
         return [failed("checkpoint", fault, hint, 1)]
-    holder = driver_of(settings.checkpoint.address)
+    holder = driver_of(address)
     state = f"state in {numbers.buckets} buckets, {len(numbers.topics)} topics known" if numbers.topics else "nothing in it yet"
     running = f"; the driver with process id {holder} works on it" if holder else ""
     return [ok("checkpoint", f"{settings.checkpoint.path} can be written and read: {state}{running}")]
+
+
+def _checkpoint_to_make(address: FolderAddress) -> Check:
+    folder = Path(address.path).absolute()
+    for finding in look(address):
+        return failed("checkpoint", finding.message, finding.hint or "", os.EX_CONFIG)
+    if not folder.parent.is_dir():
+        return warning(
+            "checkpoint",
+            f"neither {folder} nor {folder.parent} is there",
+            "is checkpoint.path right? The application makes both when it starts",
+        )
+    return ok("checkpoint", f"{folder} is not there yet: the application makes it when it starts")
 
 
 def driver_of(address: Address) -> int | None:

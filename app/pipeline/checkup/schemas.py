@@ -12,7 +12,8 @@ from app.delivery.topics import output_topic
 from app.errors import AccessRefusedError, CepError, DependencyError
 from app.events.registry import Registry, registry_settings
 from app.pipeline.checkup.checks import Check, attempted, failed, of_error, of_findings, ok, warning
-from app.pipeline.preparation import errors_of, read_query_set, read_streams
+from app.pipeline.preparation import read_query_set, read_streams
+from app.pipeline.startable import errors_of
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN

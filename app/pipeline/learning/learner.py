@@ -185,7 +185,7 @@ def sheds(plan: Plan) -> bool:
 
 def _environment() -> dict[str, str]:
     """Ours, in which `app.pipeline.session` says where the application is, without secrets: these come with the settings."""
-    return {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {name: value for name, value in os.environ.items() if not is_secret(name, value)}
 
 
 @contextmanager

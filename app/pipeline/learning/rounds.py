@@ -23,7 +23,7 @@ from app.owners.models import SUFFIX, fits, learns, pane_of
 from app.pipeline.preparation import read_query_set, read_streams
 from app.pipeline.recorded import newest_of
 from app.query.plan import Plan
-from app.query.text.similar import did_you_mean
+from app.similar import did_you_mean
 from app.storage.open import open_store
 from shedding.interface import Model
 from shedding.model_file import ModelFileError, read, save
@@ -118,10 +118,12 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], beg
 
 
 def _rotated(wanted: Sequence[tuple[Plan, Plan]], behind: str | None) -> list[tuple[Plan, Plan]]:
-    """All of them, those behind the named one first."""
-    names = [plan.name for plan, _ in wanted]
+    """All of them, those behind the named one first; queries of equal streams follow each other, so that no more than one set of events is in memory."""
+    streams = list(dict.fromkeys(plan.streams for plan, _ in wanted))
+    ordered = sorted(wanted, key=lambda pair: streams.index(pair[0].streams))
+    names = [plan.name for plan, _ in ordered]
     first = names.index(behind) + 1 if behind in names else 0
-    return [*wanted[first:], *wanted[:first]]
+    return [*ordered[first:], *ordered[:first]]
 
 
 def _given(settings: Settings, plan: Plan) -> bool:
@@ -141,7 +143,7 @@ def _not_wanted(name: str, settings: Settings, names: Sequence[str]) -> CepError
 
 
 class _Lessons:
-    """Reads every set of streams once per round, and of events the attributes that its queries read."""
+    """Reads every set of streams once in a row, and of events the attributes that its queries read; what it read goes when another set's turn has come."""
 
     def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None], attributes: frozenset[str]) -> None:
         self._settings, self._store, self._wish, self._tell, self._attributes = settings, store, wish, tell, attributes
@@ -236,6 +238,7 @@ class _Lessons:
 
     def _newest(self, plan: Plan, count: int) -> EventBatch:
         key = (plan.streams, count)
+        self._read = {other: batch for other, batch in self._read.items() if other[0] == plan.streams}
         if key not in self._read:
             self._read[key] = newest_of(self._settings, plan.streams, count, self._tell, self._attributes)
         return self._read[key]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from app.bucket.composition import stream_of
+from app.bucket.composition import stream_of, with_all_read
 from app.bucket.hold import FOREVER, NEVER
 from app.errors import ConfigurationError, Finding
 from app.pipeline.reconcile.failure import NothingShedsError, NotThereYetError, ReconcileError, moment
 from app.pipeline.reconcile.found import Compared
 from app.pipeline.reconcile.identities import Kind
 from app.pipeline.reconcile.live import Live
-from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reached, refusal, scope_of, with_all_read
+from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reached, refusal, scope_of
 from app.query.plan import Catalog, Plan
 from app.query.sampling import sheds_for_its_bound
 

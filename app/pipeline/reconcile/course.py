@@ -10,14 +10,14 @@ from app.control.arrivals.accounts import Breach, Planned
 from app.control.messages.directives import Directive
 from app.control.messages.totals import BatchTotals
 from app.control.server.registry_watch import Notice, Ruling
-from app.delivery.positions import Place
+from app.delivery.bounds import TopicAndPartition
 from app.events.batch import source_number
 from app.events.topics import topic_numbers
 from app.owners.deployment import Deployment, StreamDeployment
 from app.pipeline.reconcile.failure import too_far_ahead
 from app.pipeline.reconcile.span import Span
 
-Ranges = dict[Place, tuple[int, int]]
+Ranges = dict[TopicAndPartition, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Terms:
 
     deployment: Deployment
     fingerprint: str
-    spans: Mapping[Place, Span]
+    spans: Mapping[TopicAndPartition, Span]
     until: Mapping[str, int]
     ahead: Mapping[str, int]
     most_records: int
     decided_at_ms: int
 
 
-def next_ranges(at: Mapping[Place, int], ends: Mapping[Place, int], most: int) -> Ranges:
+def next_ranges(at: Mapping[TopicAndPartition, int], ends: Mapping[TopicAndPartition, int], most: int) -> Ranges:
     """What the next batch reads: of each topic partition in proportion to what is left there, so that time passes evenly.
 
     >>> next_ranges({("a", 0): 0, ("a", 1): 90}, {("a", 0): 100, ("a", 1): 100}, 11)
@@ -138,7 +138,7 @@ class Course:
         """By source, the offsets of a batch."""
         return {self._source(place): span for place, span in self._ranges.get(batch, {}).items()}
 
-    def untouched(self, planned: Planned, totals: BatchTotals) -> dict[Place, tuple[int, int]]:
+    def untouched(self, planned: Planned, totals: BatchTotals) -> dict[TopicAndPartition, tuple[int, int]]:
         """Nobody is asked."""
         return {}
 
@@ -156,7 +156,7 @@ class Course:
         if newest_broker_ms is not None and greatest - newest_broker_ms > self._terms.ahead.get(topic, 0):
             raise too_far_ahead(topic, greatest - newest_broker_ms)
 
-    def _is_over(self, place: Place) -> bool:
+    def _is_over(self, place: TopicAndPartition) -> bool:
         """Whether nothing more is read of a topic partition: it is at its end, or what follows is later than all that counts."""
         if self._at[place] >= self._terms.spans[place].end:
             return True
@@ -165,5 +165,5 @@ class Course:
         enough = self._terms.until.get(rules.stream, NEVER)
         return enough > NEVER and stream_watermark(rules, {source: self._greatest.get(source, NEVER)}, Progress()) > enough
 
-    def _source(self, place: Place) -> int:
+    def _source(self, place: TopicAndPartition) -> int:
         return source_number(self._numbers[place[0]], place[1])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from app.delivery.positions import Place
+from app.delivery.bounds import TopicAndPartition
 
 Correction = Literal["", "reconciled", "retracted"]
 """What a record on a topic is: one of the application itself, or what a reconciliation added to it, or took back."""
@@ -41,7 +41,7 @@ class Standing:
 
     id: bytes
     correction: Correction
-    place: Place
+    place: TopicAndPartition
     offset: int
     timestamp_ms: int = 0
 
@@ -58,11 +58,11 @@ class Ledger:
 
     true: set[bytes] = field(default_factory=set)
     own: set[bytes] = field(default_factory=set)
-    standing: dict[bytes, tuple[Place, int]] = field(default_factory=dict)
+    standing: dict[bytes, tuple[TopicAndPartition, int]] = field(default_factory=dict)
 
     def read(self, records: Iterable[Standing]) -> None:
         """Takes note of what is on the topics, in any order."""
-        last: dict[tuple[bytes, Place], Standing] = {}
+        last: dict[tuple[bytes, TopicAndPartition], Standing] = {}
         for one in sorted(records, key=lambda one: one.offset):
             if not one.correction:
                 self.own.add(one.id)
@@ -100,7 +100,7 @@ class Difference:
     published: int
     published_true: int
     missing: frozenset[bytes]
-    false: dict[bytes, tuple[Place, int]]
+    false: dict[bytes, tuple[TopicAndPartition, int]]
 
     @property
     def recall(self) -> float | None:

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from app.config.settings import Settings
-from app.delivery.positions import Place, Positions
+from app.delivery.bounds import TopicAndPartition
+from app.delivery.positions import Positions
 from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.published import header, refuse_deleted
 from app.pipeline.reconcile.span import Span
@@ -16,7 +17,7 @@ from app.pipeline.source import ranged_records
 
 
 def late_events(  # noqa: PLR0917 - what is read, and from when on
-    spark: SparkSession, settings: Settings, positions: Positions, live: Live, read: Mapping[Place, Span], ahead_ms: int
+    spark: SparkSession, settings: Settings, positions: Positions, live: Live, read: Mapping[TopicAndPartition, Span], ahead_ms: int
 ) -> DataFrame | None:
     """Topic, partition and offset of late events among what is read; None where there are none.
 

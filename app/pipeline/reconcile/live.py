@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from app.bucket.hold import stream_watermark
@@ -33,6 +33,7 @@ class Live:
         numbers: of its topics.
         batch: the newest that is over; what it found is in Kafka.
         first: by topic partition the offset at which the application began.
+        renewed: topics that were deleted and created again: what they held before is gone.
         ends: by topic partition the offset up to which it has read.
         watermarks: by stream; ms.
         greatest: by topic partition the greatest event time, ms.
@@ -45,6 +46,7 @@ class Live:
     ends: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
     greatest: Mapping[tuple[str, int], int]
+    renewed: frozenset[str] = frozenset()
 
 
 def where_it_is(settings: Settings) -> Live:
@@ -94,15 +96,15 @@ def _look(settings: Settings) -> Live:
     greatest = {
         topic_partition(deployment.topics, source): time for source, time in sorted(times.items())
     }  # of two incarnations the newer one
-    return Live(deployment, numbers, batch, _first(settings, numbers), ends, watermarks, greatest)
+    renewed = frozenset(one.topic for one in numbers.topics if one.incarnation > 1)
+    return Live(deployment, numbers, batch, _first(settings, renewed), ends, watermarks, greatest, renewed)
 
 
-def _first(settings: Settings, numbers: Numbers) -> Offsets:
+def _first(settings: Settings, renewed: Container[str]) -> Offsets:
     """Where the first batch began; nothing of topics that came later, or were created again: these are read from their beginning."""
     try:
         text = open_store(settings.checkpoint.uri).read(FIRST_SOURCE).decode()
     except MissingError:
         return {}
-    again = {one.topic for one in numbers.topics if one.incarnation > 1}
     found = read_offsets(FIRST_SOURCE, text, OF_FIRST_SOURCE) or {}
-    return {place: offset for place, offset in found.items() if place[0] not in again}
+    return {place: offset for place, offset in found.items() if place[0] not in renewed}

@@ -9,7 +9,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sql
 
 from app.config.settings import Settings
-from app.delivery.positions import Place, Positions
+from app.delivery.bounds import TopicAndPartition
+from app.delivery.positions import Positions
 from app.delivery.topics import TopicAdministrator
 from app.pipeline.reconcile.failure import DeletedError, moment
 from app.pipeline.reconcile.found import ID, TIME, TYPE, Compared
@@ -52,7 +53,7 @@ def published(
         sql.unix_millis("timestamp").alias("timestamp_ms"),
     )
     told = told.where(sql.col("type").isin(list(types)) & sql.col("source").startswith(f"/{settings.application}/queries/"))
-    known: dict[Place, Place] = {}
+    known: dict[TopicAndPartition, TopicAndPartition] = {}
     for batch in told.toArrow().to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             kind, correction = types[row["type"]]
@@ -65,8 +66,8 @@ def published(
 
 
 def header(name: str) -> Column:
-    """A header's text; of several of one name the first."""
-    return sql.filter("headers", lambda header: header["key"] == name)[0]["value"].cast("string")
+    """A header's text, null where there is none; of several of one name the last, which is ours: it stands behind those that a record came with."""
+    return sql.try_element_at(sql.filter("headers", lambda header: header["key"] == name), sql.lit(-1))["value"].cast("string")
 
 
 def _ranges(

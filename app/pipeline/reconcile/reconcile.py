@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
-from app.delivery.positions import Place, Positions
+from app.delivery.bounds import TopicAndPartition
+from app.delivery.positions import Positions
 from app.delivery.security import consumer_options
 from app.errors import DependencyError
 from app.owners.sole import sole_reconciliation
@@ -111,7 +112,7 @@ def _aims(settings: Settings, request: Request, live: Live, newcomers: Mapping[s
         raise
 
 
-def _readable(positions: Positions, work: _Work) -> tuple[_Work, dict[Place, Span]]:
+def _readable(positions: Positions, work: _Work) -> tuple[_Work, dict[TopicAndPartition, Span]]:
     """What is read for it; queries that came or changed too late are left out, and less may be needed without them."""
     known: dict[str, str] = {}
     while True:
@@ -142,7 +143,7 @@ def _ahead(live: Live, streams: Mapping[str, str], request: Request) -> dict[str
     }
 
 
-def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[Place, Span], found: Found) -> None:
+def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[TopicAndPartition, Span], found: Found) -> None:
     """The run without shedding."""
     if not read:
         return
@@ -157,7 +158,7 @@ def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[
 
 
 def _read_published(
-    spark: SparkSession, work: _Work, positions: Positions, read: Mapping[Place, Span], ledgers: Mapping[Kind, Ledger]
+    spark: SparkSession, work: _Work, positions: Positions, read: Mapping[TopicAndPartition, Span], ledgers: Mapping[Kind, Ledger]
 ) -> None:
     """After the run: what the application publishes meanwhile is behind what is compared.
 
@@ -176,7 +177,7 @@ def _read_published(
         )
 
 
-def _outcome(work: _Work, read: Mapping[Place, Span], differences: Mapping[Kind, Difference]) -> Outcome:
+def _outcome(work: _Work, read: Mapping[TopicAndPartition, Span], differences: Mapping[Kind, Difference]) -> Outcome:
     aims = work.aims
     rows = tuple(Row(kind, one.version, one.scope, kind in aims.cut, differences[kind]) for kind, one in aims.compared.items())
     records = sum(span.end - span.start for span in read.values())

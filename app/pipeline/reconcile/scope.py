@@ -6,10 +6,10 @@ matches from ``begin - forth`` to ``end + back``, and to find these again takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.bucket.composition import stream_of
+from app.bucket.composition import read_by
 from app.bucket.hold import FOREVER, NEVER
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.reach import emission_delay_ms, reach_ms
@@ -76,23 +76,6 @@ def refusal(plan: Plan) -> str | None:
     if emission_delay_ms(plan) is None:
         return "its matches may wait for each other without a bound in time; give it a within in time"
     return None
-
-
-def read_by(plan: Plan, catalog: Catalog) -> Sequence[Plan]:
-    """The queries whose composite events a query reads."""
-    return [other for other in catalog.current if stream_of(other.name) in plan.streams]
-
-
-def with_all_read(plans: Iterable[Plan], catalog: Catalog) -> list[Plan]:
-    """The queries and all that they read, directly or not; in order of name."""
-    found: dict[str, Plan] = {}
-    waiting = list(plans)
-    while waiting:
-        plan = waiting.pop()
-        if plan.name not in found:
-            found[plan.name] = plan
-            waiting += read_by(plan, catalog)
-    return [found[name] for name in sorted(found)]
 
 
 def scope_of(plan: Plan, catalog: Catalog, shed: Interval) -> Interval:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from app.bucket.hold import FOREVER, NEVER
-from app.delivery.positions import Place, Positions
+from app.delivery.bounds import TopicAndPartition
+from app.delivery.positions import Positions
 from app.pipeline.reconcile.failure import DeletedError, moment, too_far_ahead
 from app.pipeline.reconcile.live import Live, topics_of
 from app.query.plan import Plan
@@ -43,7 +44,7 @@ class Since:
     spare: int = 0
 
 
-def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since) -> dict[Place, Span]:
+def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since) -> dict[TopicAndPartition, Span]:
     """By topic partition what is to be read; those of which the application has read nothing are left out.
 
     Raises:
@@ -52,6 +53,11 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
         DependencyError: the brokers do not answer.
     """
     bounds = positions.bounds(topics)
+    for topic in live.renewed.intersection(topics):
+        if not any(live.ends.get(place, 0) for place in bounds if place[0] == topic):
+            raise DeletedError(
+                f"topic {topic} was created again, and the application has read nothing of it since: what it held before is gone"
+            )
     begun = {place: max(since.time, NEVER) for place in bounds}
     found = {} if since.time <= NEVER else positions.at({place: time - since.ahead.get(place[0], 0) for place, time in begun.items()})
     read = {}
@@ -59,7 +65,8 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
         first, end = live.first.get(place, 0), live.ends.get(place, 0)
         wanted = first if since.time <= NEVER else found[place]
         start = min(end, max(first, end if wanted is None else wanted))
-        if low > first and start <= low and end > first and live.greatest.get(place, FOREVER) >= since.time:
+        gone = low > first or place[0] in live.renewed
+        if gone and start <= low and end > first and live.greatest.get(place, FOREVER) >= since.time:
             _refuse_deleted(positions, place, low, since)
         if start < end:
             read[place] = Span(start, end)
@@ -68,14 +75,14 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
     return read
 
 
-def _refuse_ahead(positions: Positions, place: Place, live: Live, since: Since) -> None:
+def _refuse_ahead(positions: Positions, place: TopicAndPartition, live: Live, since: Since) -> None:
     """The application has seen events that are needed, though no record has such a timestamp."""
     newest = positions.time_at(place, live.ends[place] - 1)
     earlier = since.time - since.ahead.get(place[0], 0)  # than this all are; known also where the log ends in markers of transactions
     raise too_far_ahead(place[0], live.greatest[place] - (earlier if newest is None else newest))
 
 
-def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) -> None:
+def _refuse_deleted(positions: Positions, place: TopicAndPartition, low: int, since: Since) -> None:
     """Records before the first one that is left may be needed."""
     topic, partition = place
     oldest = positions.time_at(place, low)
@@ -90,7 +97,7 @@ def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) 
     )
 
 
-def newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[Place, Span]) -> dict[str, str]:
+def newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[TopicAndPartition, Span]) -> dict[str, str]:
     """By query why it cannot be compared where records are needed from before it ran as it is: it was never fed these."""
     begun = {
         plan.name: since for plan, since in zip(live.deployment.catalog.plans, live.deployment.since, strict=True) if plan.draining is None

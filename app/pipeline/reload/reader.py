@@ -17,7 +17,8 @@ from app.owners.deployment import Deployment
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.draining import Past
 from app.pipeline.moving import readers_of
-from app.pipeline.preparation import TopicsMissingError, ensure_topics, errors_of, numbered, prepare, read_query_set, without_models
+from app.pipeline.preparation import TopicsMissingError, ensure_topics, numbered, prepare, read_query_set, without_models
+from app.pipeline.startable import errors_of
 from app.query.compile import Compilation
 from app.query.plan import Catalog
 
@@ -107,6 +108,12 @@ class Reader:
         if deployment.fingerprint == running.fingerprint:
             return Reading("needs_restart" if restart else "unchanged", findings, disabled)
         return Reading("reloaded", findings, disabled, deployment=deployment)
+
+    def as_started(self, running: Deployment) -> Reading:
+        """What the files say beside what runs: which queries are disabled, and which are broken. Nothing is prepared."""
+        compiled, names = read_query_set(self.settings, running.streams), {plan.name for plan in running.catalog.current}
+        disabled = tuple(sorted(query.name for query in compiled.queries if not query.enabled and query.name not in names))
+        return Reading("unchanged", compiled.findings, disabled, _broken(compiled, compiled.errors))
 
     def _changed_settings(self) -> tuple[Finding, ...]:
         """Settings that are not those that the application runs with."""

@@ -230,6 +230,17 @@ class Watcher:
                 self._settling.again()
                 self.stopped.wait(RETRY_S)
 
+    def tell_what_runs(self) -> None:
+        """Tells of the files as they are when the first batch is over, and changes nothing."""
+        while self.plane.first_batch.check() is not None:
+            if self.stopped.wait(self.settings.queries.reload.interval / 2000):
+                return
+        try:
+            reading = self.reader.as_started(self.running)
+            self.plane.tell(QuerySet("reloaded", clock_ms(), reading.findings, reading.disabled, reading.broken))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the queries that run go on
+            log_failure(log, "query files could not be looked at", error)
+
 
 def _models(deployment: Deployment) -> dict[str, str]:
     """By query, what its model is."""
@@ -241,7 +252,7 @@ def _models(deployment: Deployment) -> dict[str, str]:
 def watching(
     settings: Settings, plane: ControlPlane, deployment: Deployment, registry: Subjects, file: Path | None = None
 ) -> Iterator[None]:
-    """Watches the query files while the block runs, if the settings want it.
+    """Watches the query files while the block runs, if the settings want it; else they are read once, for `/queries` to say which are disabled or broken.
 
     Args:
         settings: of the application.
@@ -250,11 +261,9 @@ def watching(
         registry: asked for output schemas.
         file: the settings file, watched for changes that need a restart.
     """
-    if not settings.queries.reload.enabled:
-        yield
-        return
     watcher = Watcher(settings, plane, Reader(settings, registry, file), deployment)
-    thread = threading.Thread(target=watcher.run, name="query-files", daemon=True)
+    wanted = watcher.run if settings.queries.reload.enabled else watcher.tell_what_runs
+    thread = threading.Thread(target=wanted, name="query-files", daemon=True)
     thread.start()
     try:
         yield

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from app.config.durations import format_duration
 from app.errors import Finding, Location, Severity
+from app.query.checks.lint_symbols import no_such_symbol
+from app.query.checks.walk import parts, primaries
 from app.query.resolved import resolved as r
 from app.query.resolved.resolve_keys import strategies
 from app.query.tree import tree as t
@@ -14,9 +17,14 @@ MANY_WINDOWS = 1000
 """At once, of which each is matched apart, and learned from apart."""
 
 
-def lint(query: r.Resolved) -> tuple[Finding, ...]:
-    """All warnings about a resolved query."""
-    return tuple(finding for rule in RULES for finding in rule(query))
+def lint(query: r.Resolved, *, whole: bool = True) -> tuple[Finding, ...]:
+    """All warnings about a resolved query.
+
+    Args:
+        query: as far as it could be resolved.
+        whole: nothing of it is broken: else what is missing in ``where`` may be what is.
+    """
+    return tuple(finding for rule in RULES if whole or rule not in ABOUT_MISSING for finding in rule(query))
 
 
 def _warning(message: str, location: Location | None, hint: str | None = None) -> Finding:
@@ -79,7 +87,7 @@ def _unused(query: r.Resolved) -> Iterator[Finding]:
 
 def _repeated_types(query: r.Resolved) -> Iterator[Finding]:
     event = query.document.expression("event")
-    for node in _primaries(query):
+    for node in primaries(query):
         seen: set[str] = set()
         for name in node.types.names:
             if name.name in seen and event is not None:
@@ -92,44 +100,21 @@ def _mentioned_names(query: r.Resolved) -> set[str]:
     given = document.values.get("return")
     written = [document.expression("where"), *(given.value.values() if given is not None else ())]
     names = {name for one in written if one is not None for name in variables(one.tree)}
-    for node in _primaries(query):
+    for node in primaries(query):
         if node.until is not None:
             names |= variables(node.until)
     _, apart = strategies(query)
     return names | {name.removesuffix("[]") for name in apart} | set(document.plain("after", "").split()[1:])
 
 
-def _primaries(query: r.Resolved) -> Iterator[t.Primary]:
-    event = query.document.expression("event")
-    stack = [event.tree] if event is not None else []
-    while stack:
-        node = stack.pop()
-        if isinstance(node, t.Primary):
-            yield node
-        elif isinstance(node, t.Negation):
-            stack.extend(node.parts)
-        elif isinstance(node, t.Group):
-            stack.append(node.inner)
-        else:
-            stack.extend(node.items if isinstance(node, t.Sequence) else node.operands)
-
-
 def variables(node: t.Expression) -> frozenset[str]:
     """The variables that an expression mentions."""
-    if isinstance(node, t.Reference):
-        return frozenset({node.variable})
-    inner: tuple[t.Expression, ...] = ()
-    if isinstance(node, t.And | t.Or):
-        inner = node.operands
-    elif isinstance(node, t.Call):
-        inner = node.arguments
-    elif isinstance(node, t.Comparison | t.Arithmetic):
-        inner = (node.left, node.right)
-    elif isinstance(node, t.Between):
-        inner = (node.operand, node.low, node.high)
-    elif isinstance(node, t.Not | t.Negative | t.In | t.IsNull | t.Like):
-        inner = (node.operand,)
-    return frozenset().union(*(variables(part) for part in inner))
+    return frozenset(one.variable for one in references(node))
+
+
+def references(node: t.Expression) -> Iterator[t.Reference]:
+    """What an expression speaks of."""
+    return (part for part in parts(node) if isinstance(part, t.Reference))
 
 
 def _contiguity_with_negation(query: r.Resolved) -> Iterator[Finding]:
@@ -213,6 +198,40 @@ def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
             )
 
 
+def _beyond_the_end(query: r.Resolved) -> Iterator[Finding]:
+    """An element that no match has makes every comparison with it true: ``p[3]`` of ``p{2}``."""
+    written = query.document.expression("where")
+    if written is None:
+        return
+    most: dict[int, float] = {}
+    for leaf in r.leaves(query.pattern):
+        alone = not query.bindings[leaf.binding].groups
+        high = leaf.quantifier.high if leaf.quantifier is not None and alone else None
+        most[leaf.binding] = max(most.get(leaf.binding, 0), math.inf if high is None else high)
+    for node in references(written.tree):
+        binding = query.binding(node.variable)
+        if binding is None or node.index is None or node.index.anchor != "number" or node.index.number <= most.get(binding.index, math.inf):
+            continue
+        yield _warning(
+            f'"{node.variable}" never has an element {node.index.number}: it binds at most {most[binding.index]:g} events, and comparisons with one that is not there hold',
+            written.location(node.span),
+            f"write an index up to {most[binding.index]:g}, or {node.variable}[last]",
+        )
+
+
+def _variable_in_brackets(query: r.Resolved) -> Iterator[Finding]:
+    """``[o.id]`` asks for an attribute of that name."""
+    written = query.document.expression("where")
+    if written is None or any(schema.types for schema in query.vocabulary.schemas):  # where types are known, it is an error
+        return
+    for one in query.equivalence:
+        variable, _, rest = one.attribute.partition(".")
+        if rest and query.binding(variable) is not None:
+            message = f'[{one.attribute}] is the attribute "{one.attribute}" of all events, and "{variable}" is a variable'
+            yield _warning(message, written.location(one.span), f"write [{rest}]")
+
+
+ABOUT_MISSING = (_no_partition, _equality_instead_of_equivalence, _unused)
 RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _unbounded,
     _no_partition,
@@ -225,4 +244,7 @@ RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _late_negation,
     _many_windows,
     _never_of_that_type,
+    _beyond_the_end,
+    _variable_in_brackets,
+    no_such_symbol,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from app.config.durations import format_duration
 from app.errors import Finding, Severity
+from app.query.checks.lint_symbols import no_such_symbol_of_tuples
 from app.query.resolved import resolved as r
 from app.query.text import keys as k
 
@@ -51,4 +52,18 @@ def _shedder_without_memory(query: r.ResolvedTemporal) -> Iterator[Finding]:
         yield Finding(message, shedder.node.location(), "write for instance memory: 1000 tuples", Severity.WARNING)
 
 
-_RULES: tuple[Callable[[r.ResolvedTemporal], Iterator[Finding]], ...] = (_one_bucket, _longer_than_the_window, _shedder_without_memory)
+def _between_windows(query: r.ResolvedTemporal) -> Iterator[Finding]:
+    window = query.document.record("window")
+    reach, slide = window.get("range"), window.get("slide")
+    if reach is not None and slide is not None and reach.value.unit == slide.value.unit and slide.value.size > reach.value.size:
+        message = "the slide is longer than the range: what is valid between two windows only is in none"
+        yield Finding(message, slide.node.location(), "make slide at most range", Severity.WARNING)
+
+
+_RULES: tuple[Callable[[r.ResolvedTemporal], Iterator[Finding]], ...] = (
+    _one_bucket,
+    _longer_than_the_window,
+    _shedder_without_memory,
+    _between_windows,
+    no_such_symbol_of_tuples,
+)

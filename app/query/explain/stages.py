@@ -5,6 +5,7 @@ Stages are a table: the selection and the engines add theirs (``asc``, ``code``)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -34,9 +35,11 @@ from app.query.sampling import sheds_for_its_bound, why_no_sample
 from app.query.tree import tree as t
 from app.query.tree.document import Located, Written
 from app.query.tree.printer import print_expression, print_interval_test, print_opener, print_pattern, quote
-from app.query.tree.timestamps import format_timestamp
+from app.query.tree.timestamps import FIRST_MS, LAST_MS, format_timestamp
 
 Renderer = Callable[[Compiled], str]
+_PLAIN_KEY = re.compile(r"(?!(null|true|false|yes|no|on|off)$)[^\W\d][\w.-]*(\[\])?", re.IGNORECASE)
+"""Keys that every reader of YAML takes for a text without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,19 @@ def _block(values: Mapping[str, Any], indent: str, lines: list[str]) -> None:
     for key, value in values.items():
         if key == "tests":
             continue
-        inner = value.value if isinstance(value, Located) else value
+        inner, name = value.value if isinstance(value, Located) else value, _key(key)
         if isinstance(inner, Mapping):
-            lines.append(f"{indent}{key}:")
+            lines.append(f"{indent}{name}:" if inner else f"{indent}{name}: {{}}")
             _block(inner, indent + "  ", lines)
         elif isinstance(inner, list):
-            lines.append(f"{indent}{key}: [{', '.join(_yaml(one) for one in inner)}]")
+            lines.append(f"{indent}{name}: [{', '.join(_yaml(one) for one in inner)}]")
         else:
-            lines.append(f"{indent}{key}: {_yaml(inner)}")
+            lines.append(f"{indent}{name}: {_yaml(inner)}")
+
+
+def _key(name: str) -> str:
+    """A key, quoted where YAML would read something else."""
+    return name if _PLAIN_KEY.fullmatch(name) else orjson.dumps(name).decode()
 
 
 _PRINTERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
@@ -104,7 +112,9 @@ def _yaml(value: Any) -> str:
         return format_duration(value.size) if value.unit == "ms" else f"{value.size} events"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return orjson.dumps(value).decode() if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return orjson.dumps(value).decode() if isinstance(value, str) else str(value)
 
 
 def _ast_json(query: Compiled) -> str:
@@ -291,7 +301,7 @@ def _literal(literal: e.Literal) -> str:
     value = literal.value
     if value is None:
         return "null"
-    if literal.kind is Kind.TIME and isinstance(value, int) and abs(value) < 1 << 47:
+    if literal.kind is Kind.TIME and isinstance(value, int) and FIRST_MS <= value <= LAST_MS:
         return f"TIMESTAMP {quote(format_timestamp(value))}"
     if literal.kind is Kind.DURATION and isinstance(value, int | float):
         return f"-{format_duration(-value)}" if value < 0 else format_duration(value)

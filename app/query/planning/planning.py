@@ -16,7 +16,7 @@ from app.query.planning.fingerprint import fingerprint
 from app.query.planning.occurring import FALSE, fixed_values, unknown
 from app.query.planning.planning_runs import RunsPlanner, needs_runs, ranks_of, read_attributes
 from app.query.resolved import resolved as r
-from app.query.resolved.folding import fold
+from app.query.resolved.folding import counted
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC
 from app.query.text.keys import AUTO
 from app.query.tree.document import Document
@@ -60,7 +60,7 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     joins: list[JoinPredicate] = []
     first_positive = next(binding.index for binding in query.bindings if not binding.negated)
     for predicate in query.predicates:
-        condition = _decided_when_written(predicate, _counted(predicate.condition), query)
+        condition = _decided_when_written(predicate, counted(predicate.condition), query)
         if isinstance(condition, e.Literal):
             if not condition.value:
                 # a negated item that never counts, or, without it, a match that never is
@@ -93,14 +93,8 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     )
     plan = replace(_headed(query, equivalence, items, tuple(joins)), evaluator="stacks")
     # every item of a plain sequence is bound in a match: it counts 1
-    plan = replace(plan, returns=tuple(replace(field, expression=_counted(field.expression)) for field in plan.returns))
+    plan = replace(plan, returns=tuple(replace(field, expression=counted(field.expression)) for field in plan.returns))
     return finished(replace(plan, columns=columns_of(plan)), query)
-
-
-def _counted(expression: Any) -> Any:
-    if isinstance(expression, e.Aggregate):
-        return e.Literal(Kind.INTEGER, 1)
-    return fold(e.rebuilt(expression, _counted)) if isinstance(expression, e.Arithmetic | e.Negative) else e.rebuilt(expression, _counted)
 
 
 def _headed(query: r.Resolved, equivalence: tuple[str, ...], items: tuple[Item, ...], joins: tuple[JoinPredicate, ...]) -> Plan:
@@ -150,8 +144,7 @@ def _fix_values(query: r.Resolved, alone: dict[int, ItemConditions]) -> None:
 def _lacks(binding: r.Binding, equivalence: tuple[str, ...], query: r.Resolved) -> tuple[str, ...]:
     if not binding.negated:
         return ()
-    found = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
-    return tuple(attribute for attribute in equivalence if any(known.attribute(attribute) is None for known in found))
+    return tuple(attribute for attribute in equivalence if query.vocabulary.lacking(binding.types, attribute) is not None)
 
 
 def _known(field: ReturnField, query: r.Resolved) -> e.Expression:

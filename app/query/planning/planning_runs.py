@@ -34,6 +34,7 @@ from app.query.planning.constant_tests import ItemConditions
 from app.query.planning.occurring import FALSE, occurs, stopping
 from app.query.resolved import resolved as r
 from app.query.resolved.features import runs_features
+from app.query.resolved.folding import counted
 from app.query.resolved.resolve_keys import strategies
 from app.query.text import keys as k
 from app.query.tree import tree as t
@@ -79,8 +80,7 @@ class RunsPlanner:
             self.joins.append(JoinPredicate(condition, mentioned, predicate.negated))
             return
         binding = self._query.bindings[mentioned[0]]
-        if binding.optional and not binding.closure and not binding.negated and not _holds_unbound(condition):
-            # what is not bound makes comparisons true, and so a NOT of one false
+        if binding.optional and not binding.closure and not binding.negated and not _surely_holds_unbound(condition):
             self.joins.append(JoinPredicate(condition, mentioned, None))
         self._alone[binding.index].push_down(_without_index(condition), binding.types, self._query.vocabulary)
 
@@ -185,7 +185,7 @@ class RunsPlanner:
         types = tuple(dict.fromkeys(name.name for name in opener.types.names))
         alone = ItemConditions()
         if self._query.opener is not None and occurs(types, self._query.vocabulary):
-            alone.push_down(self._query.opener, types, self._query.vocabulary)
+            alone.push_down(counted(self._query.opener), types, self._query.vocabulary)
         return self._add(Item(0, None, types, tests=tuple(alone.tests), local=tuple(alone.local), asked=True, either=alone.either))
 
 
@@ -232,8 +232,14 @@ def _of_one_event(condition: e.Expression) -> bool:
     return True
 
 
+def _surely_holds_unbound(condition: e.Expression) -> bool:
+    """Whether a condition on one variable holds where it is not bound, as far as can be told without asking: a comparison of constants alone is asked."""
+    comparisons = (node for node in e.walk(condition) if isinstance(node, e.COMPARISONS))
+    return all(map(e.mentioned_items, comparisons)) and _holds_unbound(condition)
+
+
 def _holds_unbound(condition: e.Expression) -> bool:
-    """Whether a condition on one variable holds where it is not bound."""
+    """What is not bound makes comparisons true, and so a NOT of one false."""
     match condition:
         case e.Not(operand):
             return not _holds_unbound(operand)

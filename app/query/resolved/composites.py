@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from app.errors import Finding
 from app.events.types import Attribute, EventType, StreamSchema
@@ -32,24 +32,33 @@ def dependency_order(documents: list[Document], findings: list[Finding]) -> list
     by_name = {document.name: document for document in reversed(documents)}
     done: dict[int, Document] = {}
     for document in documents:
-        _visit(document, by_name, done, [], findings)
+        _visit(document, by_name, done, findings)
     return list(done.values())
 
 
-def _visit(
-    document: Document, by_name: dict[str, Document], done: dict[int, Document], way: list[Document], findings: list[Finding]
-) -> None:
-    if id(document) in done:
-        return
-    if document in way:
-        names = [one.name for one in way[way.index(document) :]] + [document.name]
-        findings.append(
-            Finding(
-                f"queries read each other in a circle: {' reads '.join(names)}", document.location("from"), "take one of them out of from"
-            )
-        )
-        return
-    for name in sources(document):
-        if name in by_name:
-            _visit(by_name[name], by_name, done, [*way, document], findings)
-    done[id(document)] = document
+def _visit(document: Document, by_name: dict[str, Document], done: dict[int, Document], findings: list[Finding]) -> None:
+    """Puts a document behind those that it reads. What is being visited is kept here: chains of queries may be longer than Python calls."""
+    way: dict[int, tuple[Document, Iterator[str]]] = {}
+
+    def enter(one: Document) -> None:
+        if id(one) not in done:
+            way[id(one)] = one, iter(sources(one))
+
+    enter(document)
+    while way:
+        reader, unread = way[next(reversed(way))]
+        name = next((name for name in unread if name in by_name), None)
+        if name is None:
+            done[id(reader)] = reader
+            way.popitem()
+        elif id(by_name[name]) in way:
+            _circle(by_name[name], [one for one, _ in way.values()], findings)
+        else:
+            enter(by_name[name])
+
+
+def _circle(document: Document, way: list[Document], findings: list[Finding]) -> None:
+    begin = next(place for place, one in enumerate(way) if one is document)
+    names = [one.name for one in way[begin:]] + [document.name]
+    message = f"queries read each other in a circle: {' reads '.join(names)}"
+    findings.append(Finding(message, document.location("from"), "take one of them out of from"))

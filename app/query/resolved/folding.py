@@ -1,9 +1,10 @@
-"""Arithmetic on constants, done once, by the rules that the engine follows for every event."""
+"""Arithmetic on constants, done once, by the rules that the engine follows for every event; and counts that are constants."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from app.events.types import Kind
 from app.query import expressions as e
@@ -21,6 +22,13 @@ def fold(expression: e.Expression) -> e.Expression:
             value = _OPERATIONS[expression.operator](left, right)
             return _number(expression.kind, value) if math.isfinite(value) else expression
     return expression
+
+
+def counted(expression: Any) -> Any:
+    """The expression with 1 in place of the counts: of items that bind one event each, there is nothing else to aggregate."""
+    if isinstance(expression, e.Aggregate):
+        return e.Literal(Kind.INTEGER, 1)
+    return fold(e.rebuilt(expression, counted)) if isinstance(expression, e.Arithmetic | e.Negative) else e.rebuilt(expression, counted)
 
 
 def _remainder(left: float, right: float) -> float:

@@ -16,9 +16,9 @@ from app.query.resolved.resolve_keys import CHECKS, resolve_window
 from app.query.resolved.resolve_pattern import PatternResolver
 from app.query.resolved.resolve_streams import foreign_keys, resolve_streams
 from app.query.resolved.vocabulary import BUILT_IN, Streams, Vocabulary
-from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Document, Written
+from app.similar import did_you_mean
 
 ONLY_TEMPORAL = ("select", "key", "valid")
 
@@ -112,10 +112,13 @@ def _equivalence(
     kind: Kind | None = None
     for binding in bindings:
         found = [known for name in binding.types if (known := vocabulary.event_type(name)) is not None]
-        lacking = [known for known in found if known.occurs and known.attribute(part.path) is None]
-        if lacking and not binding.negated:
-            listing = [attribute.name for attribute in lacking[0].attributes]
-            report(f'event type "{lacking[0].name}" has no attribute "{part.path}"', did_you_mean(part.path, listing, lacking[0].name))
+        lacking = vocabulary.lacking(binding.types, part.path)
+        if lacking is not None and not binding.negated:
+            stream, known = lacking
+            elsewhere = vocabulary.event_type(known.name)
+            where = f' in the stream "{stream}"' if elsewhere is not None and elsewhere.attribute(part.path) is not None else ""
+            listing = [attribute.name for attribute in known.attributes]
+            report(f'event type "{known.name}" has no attribute "{part.path}"{where}', did_you_mean(part.path, listing, known.name))
             return None
         if any(known.attribute(part.path) for known in found):
             kind = vocabulary.column_kind(part.path)

@@ -17,13 +17,13 @@ from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithm
 from app.query.resolved.resolved import Binding
 from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, of_kind
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC, Vocabulary
-from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Written
 from app.query.tree.printer import print_index
 from app.query.tree.timestamps import parse_timestamp
+from app.similar import closest, did_you_mean
 
-Place = OneOf["where", "return", "until", "tuple"]
+Clause = OneOf["where", "return", "until", "tuple"]
 
 
 @dataclass(slots=True)
@@ -37,11 +37,12 @@ class Checker:
     vocabulary: Vocabulary
     bindings: Mapping[str, Binding]
     findings: list[Finding]
-    place: Place = "where"
+    clause: Clause = "where"
     asked: str | None = None
     visible: frozenset[str] | None = None
     tuple_types: tuple[str, ...] = ()
     mentioned: set[int] = field(default_factory=set)
+    within_or: bool = False
 
     def report(self, message: str, span: t.Span, hint: str | None = None) -> None:
         """One finding at a part of the expression."""
@@ -59,15 +60,22 @@ class Checker:
             t.Like: self._like,
             t.Not: lambda n: e.Not(self.condition(n.operand)),
             t.And: lambda n: e.And(tuple(self.condition(o) for o in n.operands)),
-            t.Or: lambda n: e.Or(tuple(self.condition(o) for o in n.operands)),
+            t.Or: self._either,
             t.Equivalence: self._misplaced,
         }
         resolver = resolvers.get(type(node))
         return resolver(node) if resolver is not None else self.value(node).value
 
+    def _either(self, node: t.Or) -> e.Expression:
+        outside, self.within_or = self.within_or, True
+        operands, self.within_or = tuple(map(self.condition, node.operands)), outside
+        return e.Or(operands)
+
     def _misplaced(self, node: t.Equivalence) -> e.Expression:
-        where = "of a pattern" if self.place in ("until", "tuple") else "between the outermost ANDs"
-        hint = f"write key: [{node.path}]" if self.place == "tuple" else f"here compare attributes: a.{node.path} = b.{node.path}"
+        where = "of a pattern" if self.clause in ("until", "tuple") else "between the outermost ANDs"
+        hint = f"write key: [{node.path}]" if self.clause == "tuple" else f"here compare attributes: a.{node.path} = b.{node.path}"
+        if self.clause == "where" and self.within_or:
+            hint = f"AND binds closer than OR: write [{node.path}] AND (… OR …), or compare attributes: a.{node.path} = b.{node.path}"
         self.report(f"an equivalence test stands only in where: {where}", node.span, hint)
         return BAD.value
 
@@ -189,7 +197,7 @@ class Checker:
         name, count = node.function, len(node.arguments)
         lone_reference = count == 1 and isinstance(node.arguments[0], t.Reference)
         if name in AGGREGATES and (name not in FUNCTIONS or count < 2):
-            if self.place == "tuple":
+            if self.clause == "tuple":
                 self.report("a temporal query has no closures to aggregate", node.span, "select: and valid: speak of tuples that last")
                 return BAD
             if not lone_reference:
@@ -238,10 +246,11 @@ class Checker:
     def _binding(self, node: t.Reference) -> Binding | None:
         binding = self.bindings.get(node.variable)
         if binding is None:
+            hint = did_you_mean(node.variable, self.bindings, "the pattern") if self.bindings else "name an item: A a"
             if self.vocabulary.event_type(node.variable) is not None and node.variable in self.vocabulary.names:
-                hint: str | None = f"{node.variable} is an event type; give the item a variable: {node.variable} x"
-            else:
-                hint = did_you_mean(node.variable, self.bindings, "the pattern") if self.bindings else "name an item: A a"
+                hint = f"{node.variable} is an event type; give the item a variable: {node.variable} x"
+            elif self.bindings and not node.path and closest(node.variable, self.bindings) is None:
+                hint = f"an attribute is written with its variable, {next(iter(self.bindings))}.{node.variable}; a text in quotes, '{node.variable}'; {hint}"
             self.report(f'unknown variable "{node.variable}"', node.variable_span, hint)
             return None
         if self.visible is not None and node.variable not in self.visible:
@@ -249,7 +258,7 @@ class Checker:
                 f'"{node.variable}" is not bound before', node.variable_span, "UNTIL may use its own variable and those of the items before"
             )
             return None
-        if self.place == "return" and binding.negated:
+        if self.clause == "return" and binding.negated:
             self.report(
                 f'"{node.variable}" is negated: a match has no such event', node.variable_span, "return attributes of the other variables"
             )
@@ -258,7 +267,7 @@ class Checker:
         return binding
 
     def _reference(self, node: t.Reference) -> Typed:
-        if self.place == "tuple":
+        if self.clause == "tuple":
             return self._bare(node)
         binding = self._binding(node)
         if binding is None:
@@ -273,35 +282,29 @@ class Checker:
         return Typed(e.AttributeOf(kind or Kind.INTEGER, binding.index, node.path, index), kind, array)
 
     def _index(self, binding: Binding, node: t.Reference) -> tuple[e.Index | None, bool]:
-        if not binding.closure:
-            if node.index is not None:
-                self.report(f'"{node.variable}" binds one event, no list', node.index.span, f"write {node.variable}.{node.path}")
-            return None, False
+        def written(place: str = "") -> str:
+            return t.attribute_of(f"{node.variable}{place}", node.path)
+
         index = node.index
+        if index is not None and (binding.negated or not binding.closure):
+            self.report(f'"{node.variable}" binds one event, no list', index.span, f"write {written()}")
+            return None, False
+        if not binding.closure:
+            return None, False
         if index is None:
-            if self.place == "return":
+            if self.clause == "return":
                 return None, True
             return (None, False) if node.variable == self.asked else (e.Index("running"), False)
         if index.anchor == "upto":
-            self.report(
-                "[..i] stands only inside an aggregate",
-                index.span,
-                f"write sum({node.variable}[..i].{node.path}), or {node.variable}[i].{node.path}",
-            )
+            self.report("[..i] stands only inside an aggregate", index.span, f"write sum({written('[..i]')}), or {written('[i]')}")
         elif index.anchor == "number" and index.number == 0:
             self.report(
                 "elements of a closure are counted from 1", index.span, f"the first is {node.variable}[1] or {node.variable}[first]"
             )
-        elif index.anchor == "running" and self.place == "return":
-            self.report(
-                "i has no value in return:",
-                index.span,
-                f"write {node.variable}.{node.path} for all elements, or {node.variable}[last].{node.path}",
-            )
+        elif index.anchor == "running" and self.clause == "return":
+            self.report("i has no value in return:", index.span, f"write {written()} for all elements, or {written('[last]')}")
         elif index.anchor == "last" and node.variable == self.asked:
-            self.report(
-                "the last element is not known under UNTIL", index.span, f"write {node.variable}[i-1].{node.path} for the one before"
-            )
+            self.report("the last element is not known under UNTIL", index.span, f"write {written('[i-1]')} for the one before")
         else:
             return e.Index(index.anchor, index.number, index.back), False
         return e.Index("first"), False
@@ -315,6 +318,7 @@ class Checker:
             self.report(f'"{reference.variable}" is negated: there is nothing to aggregate', node.span)
             return BAD
         running = reference.index is not None and reference.index.anchor == "upto"
+        whole = t.attribute_of(reference.variable, reference.path or "attribute")
         if reference.index is not None and not running:
             self.report(
                 "an aggregate takes all elements",
@@ -322,18 +326,14 @@ class Checker:
                 f"write {name}({reference.variable}.a), or {name}({reference.variable}[..i].a)",
             )
             return BAD
-        if running and self.place == "return":
-            self.report(
-                "a running aggregate has no value in return:", reference.span, f"write {name}({reference.variable}.{reference.path})"
-            )
+        if running and self.clause == "return":
+            self.report("a running aggregate has no value in return:", reference.span, f"write {name}({whole})")
             return BAD
         if not running and reference.variable == self.asked:
             self.report("the finished closure is not known under UNTIL", reference.span, f"write {name}({reference.variable}[..i].a)")
             return BAD
         if not binding.closure and (name != "count" or running):
-            self.report(
-                f'"{reference.variable}" is no closure', reference.span, f"write {reference.variable}.{reference.path or 'attribute'}"
-            )
+            self.report(f'"{reference.variable}" is no closure', reference.span, f"write {whole}")
             return BAD
         back = reference.index.back if reference.index is not None else 0
         if name == "count":

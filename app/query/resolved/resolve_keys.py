@@ -11,9 +11,9 @@ from app.query.resolved.resolve_expressions import Checker
 from app.query.resolved.resolve_pattern import PatternResolver
 from app.query.resolved.vocabulary import Vocabulary
 from app.query.text import keys as k
-from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Document, Located, Written
+from app.similar import did_you_mean
 
 
 def _check_bounds(query: r.Resolved, findings: list[Finding]) -> None:
@@ -51,12 +51,11 @@ def _check_counting_in_partitions(query: r.Resolved, findings: list[Finding]) ->
         if len(absence.parts) > 1 or part.binding in joined
     }
     for binding in query.bindings:
-        types = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
         for one in query.equivalence:
-            lacking = next((known for known in types if known.attribute(one.attribute) is None), None)
+            lacking = query.vocabulary.lacking(binding.types, one.attribute)
             if not binding.negated or lacking is None:
                 continue
-            message = f'a negated {lacking.name} has no "{one.attribute}": it is in no partition, but '
+            message = f'a negated {lacking[1].name} has no "{one.attribute}": it is in no partition, but '
             if per is not None:
                 message += "windows are per partition"
                 findings.append(Finding(message, event.location(binding.span), "leave per: partition out, or negate other types"))
@@ -140,7 +139,7 @@ def _check_strategy(query: r.Resolved, findings: list[Finding]) -> None:
         if binding is None:
             known = [b.variable for b in query.bindings if b.variable is not None]
             findings.append(Finding(f'unknown variable "{name}"', place, did_you_mean(name.removesuffix("[]"), known, "the pattern")))
-        elif name.endswith("[]") and not binding.closure:
+        elif name.endswith("[]") and (binding.negated or not binding.closure):
             findings.append(Finding(f'"{binding.variable}" is no closure: it has no further events', place, f"write {binding.variable}"))
         elif binding.index in absent and not strategy.value.endswith("contiguity"):
             findings.append(
@@ -177,7 +176,8 @@ def _check_output(query: r.Resolved, findings: list[Finding]) -> None:
     key = query.document.record("output").get("key")
     names = [one.name for one in query.returns]
     if key is not None and key.value not in names:
-        findings.append(Finding(f'"{key.value}" is no return field', key.node.location(), did_you_mean(key.value, names, "return:")))
+        if query.returns_known:
+            findings.append(Finding(f'"{key.value}" is no return field', key.node.location(), did_you_mean(key.value, names, "return:")))
     elif key is not None and next(one for one in query.returns if one.name == key.value).array:
         findings.append(Finding(f'"{key.value}" is a list and so no key', key.node.location(), "choose a field with one value"))
 

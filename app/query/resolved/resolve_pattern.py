@@ -8,9 +8,9 @@ from app.errors import Finding
 from app.query.resolved import resolved as r
 from app.query.resolved.kinds import clash
 from app.query.resolved.vocabulary import BUILT_IN, Vocabulary
-from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
 from app.query.tree.document import Written
+from app.similar import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class PatternResolver:
             known,
             types=tuple(dict.fromkeys((*known.types, *types))),
             closure=known.closure or closure,
-            groups=known.groups if known.groups == place.groups else (),
+            groups=tuple(dict.fromkeys((*known.groups, *place.groups))),
         )
         self.bindings[known.index] = merged
         return known.index

@@ -7,8 +7,8 @@ from dataclasses import replace
 from app.errors import Finding
 from app.events.types import StreamSchema
 from app.query.resolved.vocabulary import Streams, Vocabulary
-from app.query.text.similar import did_you_mean
 from app.query.tree.document import Document
+from app.similar import did_you_mean
 
 
 def resolve_streams(document: Document, streams: Streams, findings: list[Finding]) -> tuple[tuple[str, ...], Vocabulary] | None:

@@ -12,10 +12,10 @@ from app.query.resolved.resolve_expressions import Checker
 from app.query.resolved.resolve_streams import foreign_keys, resolve_streams
 from app.query.resolved.vocabulary import BUILT_IN, Streams, Vocabulary
 from app.query.text import keys as k
-from app.query.text.similar import did_you_mean
 from app.query.text.source import Mapping
 from app.query.tree import tree as t
 from app.query.tree.document import Document, Written
+from app.similar import did_you_mean
 
 ONLY_PATTERN = ("within", "strategy", "after", "return", "on_timeout", "max_gap", "evaluator", "limits")
 INTERVAL_FIELDS = {

@@ -28,7 +28,7 @@ class Binding:
     """Whether a match may leave it unbound."""
     span: t.Span = t.NOWHERE
     groups: tuple[int, ...] = ()
-    """Numbers of the repeated groups around it, outermost first."""
+    """Numbers of the repeated groups around it, outermost first; of a variable of several OR branches those of all."""
 
     @property
     def label(self) -> str:
@@ -131,6 +131,12 @@ class Resolved:
     returns: tuple[ReturnField, ...]
     vocabulary: Vocabulary
     opener: e.Expression | None = None
+
+    @property
+    def returns_known(self) -> bool:
+        """Whether all return fields are known. Where no `return` says them they are the attributes of the types, of which some may never have been described."""
+        types = [self.vocabulary.event_type(name) for binding in self.bindings if not binding.negated for name in binding.types]
+        return self.document.has("return") or all(known is not None and known.occurs for known in types)
 
     def binding(self, variable: str) -> Binding | None:
         """The binding of a variable."""

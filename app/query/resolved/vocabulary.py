@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.events.types import Attribute, EventType, Kind, StreamSchema
@@ -64,6 +64,18 @@ class Vocabulary:
             for attribute in event_type.attributes:
                 merged.setdefault(attribute.name, attribute)
         return EventType(name, tuple(merged.values()), occurs=bool(occurring))
+
+    def lacking(self, names: Iterable[str], attribute: str) -> tuple[str, EventType] | None:
+        """The first stream, and of the named types one of its own that occurs, whose events come without the attribute; None where all have it.
+
+        What a type has in one stream it may lack in another.
+        """
+        for name in names:
+            for schema in self.schemas:
+                known = schema.event_type(name)
+                if known is not None and known.occurs and known.attribute(attribute) is None:
+                    return schema.stream, known
+        return None
 
     def kinds(self, attribute: str) -> dict[Kind, str]:
         """The kinds of an attribute over all types of all streams, each with a type that has it so."""

@@ -13,6 +13,8 @@ import yaml
 
 from app.errors import Finding, Location
 
+_COMMENT = re.compile(r"[ \t]+#")
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
@@ -53,6 +55,11 @@ class Scalar:
     def missing(self) -> bool:
         """Whether this is YAML's null (nothing, ``~`` or ``null``, unquoted)."""
         return self.plain and self.text in ("", "~", "null", "Null", "NULL")
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a comment follows, so that YAML may have taken for one what was meant."""
+        return self.plain and _COMMENT.match(self.file.text, self.end) is not None
 
     def location(self, start: int | None = None, end: int | None = None) -> Location:
         """The place of the whole scalar, or of the characters ``start:end`` of its text."""
@@ -235,7 +242,18 @@ def _broken(error: yaml.MarkedYAMLError, file: SourceFile) -> Finding:
     mark = _mark(error)
     location = file.location(mark.index) if mark else file.location(0)
     problem = error.problem or "cannot be read"
-    return Finding(f"this is no YAML: {_PROBLEMS.get(problem, problem)}", location, _yaml_hint(location.source, problem))
+    hint = _indent_hint(file, location.line) or _yaml_hint(location.source, problem)
+    return Finding(f"this is no YAML: {_PROBLEMS.get(problem, problem)}", location, hint)
+
+
+def _indent_hint(file: SourceFile, number: int) -> str | None:
+    """What to say of a key that stands too far to the right, where no mapping begins on the line before."""
+    *before, line = file.text.splitlines()[:number] or [""]
+    above = next((one for one in reversed(before) if one.strip() and not one.lstrip().startswith("#")), "")
+    deeper = len(line) - len(line.lstrip(" ")) > len(above) - len(above.lstrip(" "))
+    if not above or not deeper or above.rstrip().endswith((":", "|", ">", "-")) or not re.match(r"\s+[\w-]+\s*:(\s|$)", line):
+        return None
+    return f'the line is indented deeper than the one before: begin it below "{above.strip().partition(":")[0]}"'
 
 
 _PROBLEMS = {

@@ -25,18 +25,17 @@ from app.query.tree.parse_tree import (
     unquote,
     whole,
 )
-from app.query.tree.timestamps import parse_timestamp
+from app.query.tree.timestamps import LAST_MS, parse_timestamp
 
 MAX_DEPTH = 100
 """Deeper nesting is refused: later passes recurse."""
+MAX_HEIGHT = 210
+"""Of the tree, in which a sum has a level per term though none is nested: JSON has two for a function, orjson writes 254, and for each Python makes up to four of its thousand calls."""
 MAX_DURATION_MS = 1 << 53
 """285,000 years; longer ones overflow when they are added to a time."""
 
 MAX_COUNT = 2_147_483_647
 """The largest number in a quantifier, and in an index."""
-
-LAST_MS = 253_402_300_799_999
-"""The end of the year 9999: no event is later."""
 
 
 @dataclass(slots=True)
@@ -45,6 +44,8 @@ class ExpressionBuilder:
 
     problems: list[Problem] = field(default_factory=list)
     depth: int = 0
+    terms: int = 0
+    """How many terms of sums and products stand behind the one at hand: the tree is higher by so many than the text is nested."""
 
     def report(self, message: str, span: t.Span, hint: str | None = None) -> None:
         """One more problem."""
@@ -57,7 +58,7 @@ class ExpressionBuilder:
             RecursionError: too deep.
         """
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > MAX_DEPTH or 2 * self.depth + self.terms > MAX_HEIGHT:
             raise RecursionError(span_of(branch))
 
     def duration(self, token: Token) -> int | float:
@@ -168,11 +169,23 @@ class ExpressionBuilder:
         return t.Between(operand, low, high, has_terminal(branch, "NOT"), span_of(branch))
 
     def _arithmetic(self, branch: Branch) -> t.Expression:
-        left, *rest = branch.children
-        built = self.value(tree_of(left))
-        for operator, right in zip(rest[::2], rest[1::2], strict=True):
-            operand = self.value(tree_of(right))
-            built = t.Arithmetic(str(operator), built, operand, t.Span(built.span.start, operand.span.end))  # type: ignore[arg-type]
+        """A sum or a product, however many terms it has: one level as it is written, as many as terms in the tree."""
+        first, rest = branch, []
+        while first.data == branch.data:
+            left, operator, right = first.children
+            rest.append((str(operator), tree_of(right)))
+            first = tree_of(left)
+        built = self._term(first, len(rest) - 1)
+        for place, (operator, right) in enumerate(reversed(rest)):
+            operand = self._term(right, len(rest) - 1 - place)
+            built = t.Arithmetic(operator, built, operand, t.Span(built.span.start, operand.span.end))
+        return built
+
+    def _term(self, branch: Branch, behind: int) -> t.Expression:
+        """A term, ``behind`` which so many others stand: what is made of these is above it in the tree."""
+        self.terms += behind
+        built = self.value(branch)
+        self.terms -= behind
         return built
 
     def _signed(self, branch: Branch) -> t.Constant:

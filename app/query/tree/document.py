@@ -8,15 +8,15 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.config.durations import parse_duration
+from app.config.durations import parse_duration, parse_milliseconds
 from app.errors import Finding, Location
 from app.query.plan import Within
 from app.query.text import keys as k
-from app.query.text.similar import closest, did_you_mean
 from app.query.text.source import Items, Mapping, Node, Scalar
 from app.query.tree import tree as t
 from app.query.tree.parse import Parsed, parse_condition, parse_interval_test, parse_opener, parse_pattern, parse_value
 from app.query.tree.parse_tree import whole
+from app.similar import closest, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +157,17 @@ _PARSERS: dict[str, Callable[[str], Parsed[Any]]] = {
 }
 
 
+_COMMENT = 'YAML takes " #" for the beginning of a comment: put the whole expression into double quotes, or write | and the expression on the next line'
+
+
 def _expression(shape: k.Expression, node: Node, findings: list[Finding], key: str) -> Written | None:
     scalar = _scalar(node, findings, key, "an expression")
     if scalar is None:
         return None
     parsed = _PARSERS[shape.language](scalar.text)
-    findings.extend(Finding(p.message, scalar.location(p.span.start, p.span.end), p.hint) for p in parsed.problems)
+    for problem in parsed.problems:
+        hint = _COMMENT if problem.unfinished and scalar.cut_off else problem.hint
+        findings.append(Finding(problem.message, scalar.location(problem.span.start, problem.span.end), hint))
     return Written(scalar, parsed.tree) if parsed.tree is not None else None
 
 
@@ -180,7 +185,7 @@ def _number(shape: k.Number, node: Node, findings: list[Finding], key: str) -> L
         return None
     value = float(scalar.text)
     if shape.integer and abs(value) < 1 << 53:
-        value = int(scalar.text)
+        value = int(value)  # exact below 2^53; of very long texts Python makes no integers
     too_low = shape.low is not None and (value <= shape.low if shape.above else value < shape.low)
     if too_low or (shape.high is not None and value > shape.high) or abs(value) > 2**53:
         _wrong(node, findings, f'"{key}" cannot be {scalar.text}', "it is too large" if abs(value) > 2**53 else _range(shape))
@@ -253,10 +258,13 @@ def _count(shape: k.Count, node: Node, findings: list[Finding], key: str) -> Loc
     if scalar is None:
         return None
     found = re.fullmatch(rf"\s*(\d+)\s*{shape.unit[:-1]}s?\s*", scalar.text)
-    if found is None or not 1 <= whole(found[1]) < 1 << 53:
+    if found is not None and whole(found[1]) == 0:
+        _wrong(node, findings, f'"{key}" cannot be 0', f'write for instance "1000 {shape.unit}"')
+        return None
+    if found is None or whole(found[1]) >= 1 << 53:
         _wrong(node, findings, f'"{scalar.text}" is no number of {shape.unit}', f'write for instance "1000 {shape.unit}"')
         return None
-    return Located(Within(int(found[1]), "events"), node)
+    return Located(Within(whole(found[1]), "events"), node)
 
 
 def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> Any:
@@ -268,17 +276,32 @@ def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> A
             return read
     fitting = [inner for inner in shape.shapes if isinstance(inner, k.MapOf | k.Record) == isinstance(node, Mapping)] or list(shape.shapes)
     if isinstance(node, Scalar) and k.Duration in map(type, fitting) and k.Count in map(type, fitting):
-        unit = " s" if re.fullmatch(r"\s*[\d.]+\s*", node.text) else ""
-        what = f'"{node.text}" is neither a duration nor a number of events'
-        hint = (
-            f'a unit is missing: write "{node.text.strip()}{unit}" or "{node.text.strip()} events"'
-            if unit
-            else 'write for instance "5 s" or "500 events"'
-        )
-        return _wrong(node, findings, what, hint)
+        meant = _meant(node.text)
+        if meant is None:
+            return _no_size(node, findings)
+        fitting = [inner for inner in fitting if isinstance(inner, meant)]
     if isinstance(node, Scalar) and isinstance(fitting[0], k.Choice) and isinstance(fitting[-1], k.Duration) and node.text[:1].isdigit():
         fitting = [fitting[-1]]
     return _READERS[type(fitting[0])](fitting[0], node, findings, key)
+
+
+def _meant(text: str) -> type[k.Duration | k.Count] | None:
+    """As which of the two a size is written that is none; None where that cannot be told."""
+    if re.fullmatch(r".*[\d\s]events?", text.strip()):
+        return k.Count
+    try:
+        parse_milliseconds(text)
+    except ValueError:
+        return None
+    return k.Duration
+
+
+def _no_size(node: Scalar, findings: list[Finding]) -> None:
+    text = node.text.strip()
+    hint = 'write for instance "5 s" or "500 events"'
+    if re.fullmatch(r"[\d.]+", text):
+        hint = f'a unit is missing: write "{text} s" or "{text} events"'
+    _wrong(node, findings, f'"{node.text}" is neither a duration nor a number of events', hint)
 
 
 def _list_of(shape: k.ListOf, node: Node, findings: list[Finding], key: str) -> Any:

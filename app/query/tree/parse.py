@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from app.query.tree import tree as t
-from app.query.tree.build import ExpressionBuilder
+from app.query.tree.build import MAX_DEPTH, ExpressionBuilder
 from app.query.tree.build_pattern import PatternBuilder
 from app.query.tree.grammar import RESERVED, parser
 from app.query.tree.parse_tree import Branch, Problem
@@ -65,7 +65,8 @@ def _parse(text: str, start: str, build: Callable[[ExpressionBuilder, Branch], T
     except UnexpectedInput as error:
         return Parsed(None, (_problem(text, start, error),))
     except RecursionError:
-        return Parsed(None, (Problem("nested too deeply", t.Span(0, len(text)), "at most 100 levels"),))
+        hint = f"at most {MAX_DEPTH} levels; a sum that is not nested may have 200 terms"
+        return Parsed(None, (Problem("nested too deeply", t.Span(0, len(text)), hint),))
     return Parsed(built, tuple(builder.problems))
 
 
@@ -93,11 +94,10 @@ def _problem(text: str, start: str, error: UnexpectedInput) -> Problem:
     found = text[begin:end]
     hint = _hint(text, t.Span(begin, end), start, at_end=at_end)
     if at_end:
-        return Problem(f"the text ends where {wanted} is expected", t.Span(begin, end), hint)
+        return Problem(f"the text ends where {wanted} is expected", t.Span(begin, end), hint, unfinished=True)
     if isinstance(error, UnexpectedCharacters) and found == "'":
-        return Problem(
-            "a quoted text that does not end", t.Span(begin, len(text.rstrip())), "close it with '; a quote inside is written ''"
-        )
+        hint = "close it with '; a quote inside is written ''"
+        return Problem("a quoted text that does not end", t.Span(begin, len(text.rstrip())), hint, unfinished=True)
     return Problem(f'unexpected "{found}"; expected {wanted}', t.Span(begin, end), hint)
 
 
@@ -213,6 +213,7 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
     (_expressions(lambda m: re.search(r"(?i)\bLIKE$", m.before)), "LIKE takes a constant pattern: x.a LIKE 'ab%'"),
     (_expressions(lambda m: m.found == "," and re.search(r"\[[\w.]+$", m.before)), "several attributes are written [a] AND [b]"),
     (_expressions(lambda m: m.found.upper() == "NULL"), "null is asked for by IS NULL or IS NOT NULL"),
+    (_expressions(lambda m: re.match(r"\.\d", m.after)), "numbers begin with a digit: 0.5"),
     (
         _expressions(lambda m: re.search(r"\d$", m.before) and re.match(r"[^\W\d]+$", m.found)),
         "units of durations are ms, s, m, h, d, w and their words",
@@ -222,7 +223,8 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
 
 def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str:
     found = text[span.start : span.end]
-    in_pattern = start == "pattern"
+    in_until = start == "pattern" and _inside_until(text[: span.start])
+    in_pattern = start == "pattern" and not in_until
     if start == "interval":
         return "it is the length alone that is compared: >= 3 minutes; or OVERLAPS, CONTAINS or DURING with (from, to)"
     if not at_end:
@@ -230,10 +232,21 @@ def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str:
         for matches, hint in _HINTS:
             if matches(mistake):
                 return hint
-    if at_end and text.count("(") > text.count(")"):
+    if (at_end or (in_until and found == ",")) and text.count("(") > text.count(")"):
         return 'a ")" is missing'
     if found == ")" and text.count(")") > text.count("("):
         return 'there is one ")" too many'
     if not at_end and found.upper() in RESERVED:
         return f'"{found}" is a reserved word; choose another name' + (f", or quote it as a type: '{found}'" if in_pattern else "")
-    return _EXAMPLE[start]
+    return "for instance UNTIL (a.price > 10)" if in_until else _EXAMPLE[start]
+
+
+def _inside_until(before: str) -> bool:
+    """Whether what follows stands between the parentheses of an UNTIL, where a pattern holds an expression."""
+    around: list[bool] = []
+    for part in re.finditer(r"'(?:[^']|'')*'|(\bUNTIL\s*)?\(|\)", before, re.IGNORECASE):
+        if part[0].endswith("("):
+            around.append(part[1] is not None or around[-1:] == [True])
+        elif part[0] == ")" and around:
+            around.pop()
+    return around[-1:] == [True]

@@ -23,6 +23,8 @@ class Problem:
     message: str
     span: t.Span
     hint: str | None = None
+    unfinished: bool = False
+    """Whether the text ends too early."""
 
 
 def whole(text: str) -> int:

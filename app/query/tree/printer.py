@@ -156,8 +156,7 @@ def _constant(node: t.Constant) -> str:
 
 def _reference(node: t.Reference) -> str:
     index = "" if node.index is None else print_index(node.index)
-    dot = "" if not node.path or node.path.startswith("[") else "."
-    return f"{node.variable}{index}{dot}{node.path}"
+    return t.attribute_of(f"{node.variable}{index}", node.path)
 
 
 def print_index(node: t.ClosureIndex) -> str:

@@ -294,6 +294,13 @@ Expression = Value | Condition
 
 def bare_path(node: Reference) -> str:
     """The attribute that a reference without variable means (temporal queries)."""
-    head = node.variable if node.index is None else f"{node.variable}[{node.index.number}]"
-    dot = "" if not node.path or node.path.startswith("[") else "."
-    return f"{head}{dot}{node.path}"
+    return attribute_of(node.variable if node.index is None else f"{node.variable}[{node.index.number}]", node.path)
+
+
+def attribute_of(head: str, path: str) -> str:
+    """``head.path`` as it is written: no dot before brackets.
+
+    >>> attribute_of("x[last]", "tags[0]"), attribute_of("x", "['k'].y"), attribute_of("x", "")
+    ('x[last].tags[0]', "x['k'].y", 'x')
+    """
+    return head + ("" if not path or path.startswith("[") else ".") + path

@@ -38,7 +38,7 @@ def main(name: str) -> None:
     batches.directive(values.BATCH, lambda *_: values.FROZEN)
     batches.finish(values.TOTALS)
     log = state_log(store, STATE, 0)
-    order = Advance("", values.BATCH, 1, values.DIRECTIVE, values.GREATEST, (), ())
+    order = Advance("", values.BATCH, 1, values.DIRECTIVE, values.GREATEST, {}, ())
     log.append(values.BATCH, values.EPOCH, entry_parts(order, values.CHUNKS))
     write_snapshots(log)
     write_schemas(str(folder))

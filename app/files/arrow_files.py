@@ -15,11 +15,11 @@ from pyarrow import feather, ipc
 from app.errors import Finding, FindingsError, Location
 from app.events.batch import NULL, Column, Dictionary
 from app.events.learnt import Piece
-from app.events.reading import Reading
-from app.events.row_files import row_outcomes
 from app.events.rows import TIME_FACTORS
-from app.events.tabular import tabular_piece
 from app.events.types import Kind
+from app.files.reading import Reading
+from app.files.row_files import row_outcomes
+from app.files.tabular import tabular_piece
 
 ROWS = 1 << 17
 """Of a piece: a slice of matching."""

@@ -35,9 +35,9 @@ from app.events.interning import Interner
 from app.events.kernels import Cells, Code, Records, decode_records
 from app.events.learnt import Learnt, Piece
 from app.events.program import TIME_COLUMN, TYPE_COLUMN, Layout, Program, TooGeneralError, compile_program, layout_of
-from app.events.reading import Reading
-from app.events.row_files import FileFormat, Outcome, avro_rows
 from app.events.types import Kind
+from app.files.reading import Reading
+from app.files.row_files import FileFormat, Outcome, avro_rows
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -357,7 +357,7 @@ def _require_plain(schema: AvroSchema, file_format: FileFormat) -> None:
     Raises:
         OddContainerError: unions of several kinds, attributes with a meaning of their own, times in another unit.
     """
-    if file_format.time_unit != "ms" or file_format.type_name is not None or not schema.records():
+    if file_format.time_unit != "ms" or file_format.time_stays or file_format.type_name is not None or not schema.records():
         raise OddContainerError
     special = {"stream", "position"} | ({"time"} if file_format.time_attribute != "time" else set())
     for record in schema.records():

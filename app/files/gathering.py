@@ -14,19 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import Finding, Location
-from app.events.arrow_files import arrow_pieces, parquet_pieces
-from app.events.avro_files import avro_pieces
 from app.events.batch import Column, EventBatch, concatenate, empty_batch, take
-from app.events.csv_files import csv_pieces
-from app.events.json_lines import LineReader
 from app.events.learnt import Learnt, Piece
-from app.events.opened import EventFile
-from app.events.reading import Reading, Unreadable
-from app.events.row_files import FileFormat, json_rows
 from app.events.rows import column_of
 from app.events.spool import HELD_BYTES, Spool
-from app.events.tabular import RereadError
 from app.events.types import Kind, StreamSchema
+from app.files.arrow_files import arrow_pieces, parquet_pieces
+from app.files.avro_files import avro_pieces
+from app.files.csv_files import csv_pieces
+from app.files.doubts import FileDoubts
+from app.files.headers import json_hint, require_lines
+from app.files.json_lines import LineReader
+from app.files.opened import EventFile
+from app.files.reading import Reading, Unreadable
+from app.files.row_files import FileFormat, json_rows
+from app.files.tabular import RereadError
 
 Advance = Callable[[int], None]
 """Told how many events more were read."""
@@ -77,6 +79,7 @@ class Gathered:
         pieces: in file order, not settled (`Learnt.settled`).
         learnt: what they teach.
         unreadable: what was left out.
+        warnings: what is odd about the files without being an error.
         begins: of every file its first line, counted on from file to file, and its name.
     """
 
@@ -85,6 +88,7 @@ class Gathered:
     learnt: Learnt
     unreadable: Unreadable
     begins: list[tuple[int, str]] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
 
     def location(self, line: int) -> Location:
         """Where a line stands that is counted on from file to file."""
@@ -140,7 +144,7 @@ def gather(
     while True:
         spool = Spool(held_bytes)
         first = next(iter(known.values()), FileFormat())
-        gathered = Gathered(files[0].path.name if files else "events", spool, Learnt(first.kinds), Unreadable())
+        gathered = Gathered(files[0].path.name if files else "events", spool, Learnt(first.kinds, dict(first.kinds)), Unreadable())
         try:
             _read_all(files, known, textual, gathered, advance)
         except RereadError as error:
@@ -157,11 +161,14 @@ def _read_all(
     base = 0
     for file in files:
         gathered.begins.append((base, file.name))
-        reading = Reading(file, formats[file], gathered.learnt, gathered.unreadable, textual)
+        doubts = FileDoubts(file.name, formats[file].time_unit)
+        reading = Reading(file, formats[file], gathered.learnt, gathered.unreadable, textual, doubts)
         for piece in READERS[file.kind](reading):
             gathered.pieces.add(_counted_on(piece, base))
+            doubts.add_times(piece.batch.time)
             advance(len(piece))
         base += reading.lines
+        gathered.warnings.extend(doubts.findings())
 
 
 def _counted_on(piece: Piece, base: int) -> Piece:
@@ -175,7 +182,7 @@ def _counted_on(piece: Piece, base: int) -> Piece:
 
 def _json_pieces(reading: Reading) -> Iterator[Piece]:
     chosen = reading.format
-    reader = LineReader(chosen.type_attribute, chosen.type_name, chosen.time_attribute, chosen.time_unit)
+    reader = LineReader(chosen)
     for block in reading.file.blocks():
         yield from _json_block(reading, reader, block)
 
@@ -186,8 +193,12 @@ def _json_block(reading: Reading, reader: LineReader, block: bytes) -> Iterator[
     piece = reader.read(block, first, reading.learnt)
     if piece is not None:
         yield piece
-    else:
-        yield from reading.of_rows(json_rows(block, reading.format, first))
+        return
+    if not first:
+        if reading.format.on_error == "stop":
+            require_lines(reading.file, block)
+        reading.hint = json_hint(reading.file, block)
+    yield from reading.of_rows(json_rows(block, reading.format, first))
 
 
 READERS: Mapping[str, Callable[[Reading], Iterator[Piece]]] = {
@@ -200,7 +211,7 @@ READERS: Mapping[str, Callable[[Reading], Iterator[Piece]]] = {
 
 
 def read_events(path: Path, file_format: FileFormat | None = None) -> FileEvents:
-    """All events of a file, whatever its format (by its name, see `app.events.opened`), in memory.
+    """All events of a file, whatever its format (by its name, see `app.files.opened`), in memory.
 
     Raises:
         FindingsError: unreadable lines, each with its number, unless they are to be skipped.
@@ -213,9 +224,9 @@ def parse_events(text: bytes, file_format: FileFormat | None = None, name: str =
     """The events of JSON lines in memory; `name` stands in findings."""
     chosen = file_format or FileFormat()
     file = EventFile(name, Path(name), "json")
-    gathered = Gathered(Path(name).name, Spool(), Learnt(chosen.kinds), Unreadable())
+    gathered = Gathered(Path(name).name, Spool(), Learnt(chosen.kinds, dict(chosen.kinds)), Unreadable())
     reading = Reading(file, chosen, gathered.learnt, gathered.unreadable)
-    reader = LineReader(chosen.type_attribute, chosen.type_name, chosen.time_attribute, chosen.time_unit)
+    reader = LineReader(chosen)
     for piece in _json_block(reading, reader, text):
         gathered.pieces.add(piece)
     if chosen.on_error == "stop":

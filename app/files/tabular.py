@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.learnt import Learnt, Piece
-from app.events.row_files import FileFormat
 from app.events.rows import TIME_FACTORS, BadValueError, time_in_ms
 from app.events.types import Kind
+from app.files.row_files import FileFormat
 
 
 class RereadError(Exception):
@@ -31,12 +31,12 @@ def tabular_piece(columns: Mapping[str, Column | None], lines: NDArray[np.int64]
         file_format: where type and time stand.
         learnt: takes what the columns teach, unless None comes back.
     """
-    time = time_at_once(columns.get(file_format.time_attribute), file_format.time_unit)
+    own = next((column for place in file_format.time_places if (column := columns.get(place)) is not None), None)
+    time = time_at_once(own, file_format.time_unit)
     types = _types(columns.get(file_format.type_attribute), file_format.type_name, len(lines))
     if time is None or types is None or types.dictionary is None:
         return None
-    hidden = {file_format.time_attribute, "time", "type", "stream"}
-    attributes = {name: column for name, column in columns.items() if name not in hidden}
+    attributes = {name: column for name, column in columns.items() if name not in file_format.taken}
     present = {name: _widened(column, learnt.known(name)) for name, column in attributes.items() if column is not None}
     if any(not _fits(column.kind, name, learnt) for name, column in present.items()):
         return None

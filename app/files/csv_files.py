@@ -8,21 +8,24 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from app.events.batch import NULL, Column, Dictionary
 from app.events.learnt import Piece
-from app.events.reading import Reading
-from app.events.row_files import csv_outcomes
-from app.events.rows import KINDS, NUMBERS
-from app.events.tabular import RereadError, tabular_piece
+from app.events.rows import KINDS, NUMBERS, column_of
 from app.events.types import Kind
+from app.files.headers import require_header
+from app.files.opened import EventFile
+from app.files.reading import Reading
+from app.files.row_files import FileFormat, csv_outcomes
+from app.files.tabular import RereadError, tabular_piece
 
 NO_NUMBER = r"^(-?0[\dxX]|[^\d.-]|.*[_\s])"
 """What Python would take for a number, but is an identifier or a word: ``007``, ``0x1F``, ``+49``, ``1_000``, ``nan``, ``infinity``."""
@@ -30,19 +33,20 @@ BOOLEANS: Mapping[str, bool] = {"true": True, "True": True, "false": False, "Fal
 _no_number = re.compile(NO_NUMBER)
 
 
-def csv_columns(data: bytes, textual: frozenset[str]) -> dict[str, Column | None] | None:
+def csv_columns(data: bytes, textual: frozenset[str], separator: str = ",") -> dict[str, Column | None] | None:
     """All columns of a file, row 0 being line 1; None stands for a column of empty cells.
 
     Args:
         data: of the file, with a header row.
         textual: columns that are text whatever they look like.
+        separator: between columns.
 
     Returns:
         None if the file has rows of another width, rows of several lines, blank lines, columns of one name, or is no UTF-8.
     """
     options = arrow_csv.ReadOptions(use_threads=False, block_size=max(1 << 20, len(data) + 1))
-    parsing = arrow_csv.ParseOptions(newlines_in_values=False, ignore_empty_lines=False)
-    header = _header(data)
+    parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=False, ignore_empty_lines=False)
+    header = _header(data, separator)
     if not header or len(set(header)) < len(header) or b"\r" in data.replace(b"\r\n", b"\n"):
         return None
     converting = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=False)
@@ -55,8 +59,9 @@ def csv_columns(data: bytes, textual: frozenset[str]) -> dict[str, Column | None
     return {name: _column(table.column(name).combine_chunks(), text=name in textual) for name in header}
 
 
-def _header(data: bytes) -> list[str]:
-    return next(csv.reader(io.StringIO(data[: data.find(b"\n") + 1 or len(data)].decode("utf-8-sig", "replace"))), [])
+def _header(data: bytes, separator: str) -> list[str]:
+    first = data[: data.find(b"\n") + 1 or len(data)].decode("utf-8-sig", "replace")
+    return next(csv.reader(io.StringIO(first), delimiter=separator), [])
 
 
 def _column(cells: pa.Array | pa.ChunkedArray, *, text: bool) -> Column | None:
@@ -97,14 +102,23 @@ def _booleans(values: pa.Array, state: Any) -> Column | None:
     return Column(Kind.BOOLEAN, np.asarray(true, dtype=np.int64), state)
 
 
-def csv_rows(data: bytes, textual: frozenset[str]) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """All rows with the (last) 0-based line of each, or what is wrong with the line."""
+def csv_rows(
+    data: bytes, textual: frozenset[str], given: Collection[str] = (), separator: str = ","
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """All rows with the (last) 0-based line of each, or what is wrong with the line.
+
+    Args:
+        data: of the file, with a header row.
+        textual: columns that are text whatever they look like.
+        given: columns whose kind is known: each cell is what it looks like, whatever the others are.
+        separator: between columns.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         yield data[: error.start].count(b"\n"), "invalid UTF-8"
         return
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = next(reader, None)
     if header is None:
         return
@@ -119,7 +133,10 @@ def csv_rows(data: bytes, textual: frozenset[str]) -> Iterator[tuple[int, dict[s
                 yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
     except csv.Error as error:  # quotes that nobody closes make a cell of all that is left
         yield max(0, reader.line_num - 1), str(error)
-    columns = [_values(cells, text=name in textual) for name, cells in zip(header, zip(*rows, strict=True), strict=False)]
+    columns = [
+        _each(cells) if name in given and name not in textual else _values(cells, text=name in textual)
+        for name, cells in zip(header, zip(*rows, strict=True), strict=False)
+    ]
     del rows
     for line, values in zip(lines, zip(*columns, strict=True), strict=True):
         yield line, dict(zip(header, values, strict=True))
@@ -134,6 +151,11 @@ def _values(cells: Sequence[str], *, text: bool) -> Sequence[Any]:
         except ValueError:
             continue
     return [cell or None for cell in cells]
+
+
+def _each(cells: Sequence[str]) -> Sequence[Any]:
+    """Every cell as the narrowest of integer, float, boolean, text that it is."""
+    return [value for cell in cells for value in _values((cell,), text=False)]
 
 
 def _integer(cell: str) -> int:
@@ -159,6 +181,7 @@ def csv_pieces(reading: Reading) -> Iterator[Piece]:
 
     Raises:
         RereadError: a column that was numbers so far holds a text.
+        FindingsError: the first line cannot name the columns.
     """
     header = b""
     for block in _whole_rows(reading.file.blocks()):
@@ -166,9 +189,27 @@ def csv_pieces(reading: Reading) -> Iterator[Piece]:
         reading.lines += block.count(b"\n") + (not block.endswith(b"\n"))
         if not header:
             header = block[: block.find(b"\n") + 1 or len(block)]
+            _require_columns(reading.file, header, reading.format)
             yield from _csv_block(reading, block, first + 1)
         else:
             yield from _csv_block(reading, header + block, first)
+
+
+def require_columns(file: EventFile, file_format: FileFormat) -> None:
+    """Looks at nothing but the first line of a CSV file.
+
+    Raises:
+        FindingsError: it cannot name the columns.
+        OSError: the file cannot be read.
+    """
+    block = next(file.blocks(), b"")
+    _require_columns(file, block[: block.find(b"\n") + 1 or len(block)], file_format)
+
+
+def _require_columns(file: EventFile, header: bytes, file_format: FileFormat) -> None:
+    names = _header(header, file_format.separator)
+    if names and not header.count(b'"') % 2:
+        require_header(file, names, file_format)
 
 
 def _whole_rows(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -192,15 +233,17 @@ def _csv_block(reading: Reading, data: bytes, first: int) -> Iterator[Piece]:
         first: 0-based line of the first row.
     """
     textual = _texts(reading)
-    columns = csv_columns(data, textual)
+    columns = csv_columns(data, textual, reading.format.separator)
     if columns is not None:
         _ask_again({name: column.kind for name, column in columns.items() if column is not None}, reading)
         rows = data.count(b"\n") - (data.endswith(b"\n") is True)
-        piece = tabular_piece(columns, np.arange(first, first + rows, dtype=np.int64), reading.format, reading.learnt)
+        lines = np.arange(first, first + rows, dtype=np.int64)
+        piece = tabular_piece(columns, lines, reading.format, reading.learnt)
         if piece is not None:
+            _note_texts({name: column for name, column in columns.items() if column is not None}, lines, reading)
             yield piece
             return
-    found = [(line + first - 1, values) for line, values in csv_rows(data, textual)]
+    found = [(line + first - 1, values) for line, values in csv_rows(data, textual, reading.learnt.given, reading.format.separator)]
     kinds = {
         name: KINDS[type(value)]
         for _, values in found
@@ -209,7 +252,22 @@ def _csv_block(reading: Reading, data: bytes, first: int) -> Iterator[Piece]:
         if value is not None
     }
     _ask_again(kinds, reading)
+    read = [(line, values) for line, values in found if not isinstance(values, str)]
+    texts = {
+        name: column_of([values[name] for _, values in read], kind)
+        for name, kind in kinds.items()
+        if kind is Kind.STRING and name not in reading.learnt.given
+    }
+    _note_texts(texts, np.array([line for line, _ in read], dtype=np.int64), reading)
     yield from reading.of_rows(csv_outcomes(found, reading.format))
+
+
+def _note_texts(columns: Mapping[str, Column], lines: NDArray[np.int64], reading: Reading) -> None:
+    """Has columns that are text looked at, but for those that are to be."""
+    own = {*reading.learnt.given, reading.format.time_attribute, reading.format.type_attribute, "time", "type", "stream"}
+    for name, column in columns.items():
+        if column.kind is Kind.STRING and name not in own and reading.doubts is not None:
+            reading.doubts.add_texts(name, column, lines)
 
 
 def _texts(reading: Reading) -> frozenset[str]:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import FindingsError
-from app.events.avro_files import OddContainerError
 from app.events.batch import ABSENT, NULL, Column, Dictionary, EventBatch, source_number
 from app.events.conform import conformed
-from app.events.files import parse_events, read_events
-from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.files.avro_files import OddContainerError
+from app.files.gathering import parse_events, read_events
+from app.files.row_files import FileFormat
 from app.local.generators.json_lines import json_lines
 
 
@@ -57,6 +57,19 @@ def test_elements_of_arrays_and_maps_are_attributes_when_asked_for():
     events = parse_events(line, FileFormat(elements=("tags[1]", "labels['a.b']", "tags[9]")))
     assert events.batch.columns["tags[1]"].values.tolist() == [2]
     assert texts(events.batch.columns["labels['a.b']"]) == ["z"]
+
+
+def test_a_recording_with_positions_is_read_by_the_kernel(monkeypatch):
+    def rows(*_):
+        raise AssertionError("the rows' way is twenty times as slow")
+
+    monkeypatch.setattr("app.files.gathering.json_rows", rows)
+    lines = [{"type": "A", "time": 7 - k, "x": k, "position": [("u", "t")[k % 2], k, 10**15 + k]} for k in range(4)]
+    events = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    assert events.topics == ("t", "u")
+    assert events.batch.source.tolist() == [source_number(1, 0), source_number(0, 1), source_number(1, 2), source_number(0, 3)]
+    assert events.batch.offset.tolist() == [10**15, 10**15 + 1, 10**15 + 2, 10**15 + 3]
+    assert list(events.batch.columns) == ["x"]
 
 
 def test_positions_replace_lines_in_the_total_order_and_streams_select():
@@ -182,7 +195,7 @@ def test_both_ways_through_a_csv_file_agree(rows):
         path.write_text(data)
         at_once = read_events(path)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("app.events.csv_files.csv_columns", lambda *_: None)
+            patch.setattr("app.files.csv_files.csv_columns", lambda *_: None)
             by_rows = read_events(path)
     assert_same(at_once, by_rows)
 
@@ -191,6 +204,8 @@ def assert_same(at_once, by_rows):
     assert at_once.schema == by_rows.schema
     assert at_once.lines.tolist() == by_rows.lines.tolist()
     assert at_once.batch.time.tolist() == by_rows.batch.time.tolist()
+    assert (at_once.topics, at_once.batch.source.tolist()) == (by_rows.topics, by_rows.batch.source.tolist())
+    assert at_once.batch.offset.tolist() == by_rows.batch.offset.tolist()
     assert texts(at_once.batch.type) == texts(by_rows.batch.type)
     assert list(at_once.batch.columns) == list(by_rows.batch.columns)
     assert (at_once.skipped, at_once.findings) == (by_rows.skipped, by_rows.findings)
@@ -346,7 +361,7 @@ def test_a_configured_type_attribute_replaces_the_type():
 def test_chunks_of_rows_join_as_if_read_at_once(monkeypatch):
     lines = b"\n".join(b'{"type": "T%d", "time": %d, "a%d": %s}' % (k % 2, k, k % 3, b"1.5" if k == 8 else b"%d" % k) for k in range(10))
     whole = parse_events(lines)
-    monkeypatch.setattr("app.events.row_files.CHUNK", 3)
+    monkeypatch.setattr("app.files.row_files.CHUNK", 3)
     parts = parse_events(lines)
     assert kinds(whole) == kinds(parts)
     for name, column in whole.batch.columns.items():
@@ -383,11 +398,18 @@ JSON_CELLS = st.one_of(
     ),
     NUMBER_TEXTS,
 )
-JSON_KEYS = st.sampled_from(["a", "b", "longer_than_eight", "é", "time", "type", "stream"])
+JSON_KEYS = st.sampled_from(["a", "b", "longer_than_eight", "é", "time", "type", "stream", "position"])
+JSON_PLACES = st.one_of(
+    st.sampled_from(["", '"position": ["t", 0, 1], ', '"position":["u",3,12],', '"position" : [ "é" , 1048575 ,0 ] ,']),
+    st.sampled_from(
+        ['["t", -1, 2]', '["t", 01, 2]', '["t", 1.0, 2]', '["t", 1]', '["t", 1, 2, 3]', '["t", 1, 2', "[1, 1, 2]", '"left"', "7", "null"]
+    ).map('"position": {}, '.format),
+)
 JSON_OBJECTS = st.builds(
-    lambda kind, time, more, space, end: (
+    lambda kind, time, more, space, end, place: (
         "{"
         + space
+        + place
         + f'"type":{space}"{kind}",{space}"time"{space}:{time}'
         + "".join(f',"{key}":{space}{cell}' for key, cell in more)
         + "}"
@@ -398,6 +420,7 @@ JSON_OBJECTS = st.builds(
     st.lists(st.tuples(JSON_KEYS, JSON_CELLS), max_size=4),
     st.sampled_from(["", " ", "\t"]),
     st.sampled_from(["", " ", "\r", "}", "\n"]),
+    JSON_PLACES,
 )
 
 
@@ -408,7 +431,7 @@ def test_both_ways_through_json_lines_agree(lines, ended):
     data = ("\n".join(lines) + "\n" * ended).encode()
     at_once = parse_events(data, FileFormat(on_error="skip"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.events.json_lines.LineReader.read", lambda *_: None)
+        patch.setattr("app.files.json_lines.LineReader.read", lambda *_: None)
         by_rows = parse_events(data, FileFormat(on_error="skip"))
     assert_same(at_once, by_rows)
 
@@ -471,12 +494,12 @@ def test_both_ways_through_an_avro_container_agree(records, codec, block):
         with path.open("wb") as file:
             fastavro.writer(file, fastavro.parse_schema(schema), records, codec=codec, sync_interval=block)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("app.events.avro_files.ROWS", 7)
-            patch.setattr("app.events.avro_files.READ_BYTES", 100)
-            patch.setattr("app.events.avro_files.avro_rows", None)
+            patch.setattr("app.files.avro_files.ROWS", 7)
+            patch.setattr("app.files.avro_files.READ_BYTES", 100)
+            patch.setattr("app.files.avro_files.avro_rows", None)
             at_once = read_events(path)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("app.events.avro_files.ContainerDecoder.of", _odd)
+            patch.setattr("app.files.avro_files.ContainerDecoder.of", _odd)
             by_rows = read_events(path)
     assert_same(at_once, by_rows)
 

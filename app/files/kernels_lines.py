@@ -1,7 +1,7 @@
-"""The kernel that reads JSON lines into columns. Reached only through `app.events.json_lines`.
+"""The kernel that reads JSON lines into columns. Reached only through `app.files.json_lines`.
 
-It knows flat objects of numbers, texts without escapes, booleans and nulls, which is what files of events hold; of anything else it says
-so, and the plain way (`app.events.files`) has the whole piece. What it accepts it understands exactly as the plain way does.
+It knows flat objects of numbers, texts without escapes, booleans and nulls, and where an event stood in Kafka, which is what files of events hold; of anything else it says
+so, and the plain way (`app.files.gathering`) has the whole piece. What it accepts it understands exactly as the plain way does.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, types
 
-from app.events.kernel import kernel
 from app.events.kernels_interning import NUMBERS, TEXTS, equal_bytes, known_code, new_code, quick_hash
 from app.events.kernels_text import BYTES, bits_of_float, load64, trailing_zeros
+from app.files.kernel import kernel
 
-MISSING, NULL_CELL, TRUTH, WHOLE, REAL, TEXT_CELL = 0, 1, 2, 3, 4, 5
-"""What a cell holds, as its line has it."""
+MISSING, NULL_CELL, TRUTH, WHOLE, REAL, TEXT_CELL, PLACE_CELL = 0, 1, 2, 3, 4, 5, 6
+"""What a cell holds, as its line has it; PLACE_CELL: [topic, partition, offset], as a position may be."""
 
 DONE, NEW_KEY, NO_ROOM, ODD, HARD_FULL = 0, 1, 2, 3, 4
 """Why the kernel stopped: the piece is read; a key has no column yet; a dictionary is full; a line is not for it; many numbers wait."""
-AT, ROW, LINE, KEY_START, KEY_END, HARD, HARD_BYTES = 0, 1, 2, 3, 4, 5, 6
-"""Places in ``state``: next byte, next row, its line, the key without column, numbers that wait for their exact value, and their bytes."""
+AT, ROW, LINE, KEY_START, KEY_END, HARD, HARD_BYTES, POSITION = 0, 1, 2, 3, 4, 5, 6, 7
+"""Places in ``state``: next byte, next row, its line, the key without column, numbers that wait for their exact value, and their bytes; the column of positions, or -1."""
 
 Names = namedtuple("Names", ("data", "offsets", "follows"))  # noqa: PYI024
 """The columns' names, one after the other; int64 (columns + 1,): which column stood behind each when last seen (0: at the beginning)."""
-Lines = namedtuple("Lines", ("values", "tags", "line", "shape"))  # noqa: PYI024
-"""int64 (columns, rows), floats as bits, texts as codes; uint8 (columns, rows); int64 (rows,) of each; int64 (rows,) hash of its keys."""
+Lines = namedtuple("Lines", ("values", "tags", "line", "shape", "place"))  # noqa: PYI024
+"""int64 (columns, rows), floats as bits, texts (and topics) as codes; uint8 (columns, rows); int64 (rows,) of each; int64 (rows,) hash of its keys; int64 (2, rows) partition and offset."""
 Hard = namedtuple("Hard", ("data", "ends", "column", "row"))  # noqa: PYI024
 """Numbers with more digits than a float64 multiplies exactly: their texts, and whose they are."""
 
 NAMES = types.NamedTuple((types.uint8[::1], NUMBERS, NUMBERS), Names)
-LINES = types.NamedTuple((types.int64[:, ::1], types.uint8[:, ::1], NUMBERS, NUMBERS), Lines)
+LINES = types.NamedTuple((types.int64[:, ::1], types.uint8[:, ::1], NUMBERS, NUMBERS, types.int64[:, ::1]), Lines)
 HARD_NUMBERS = types.NamedTuple((types.uint8[::1], NUMBERS, NUMBERS, NUMBERS), Hard)
 
 SPACE, TAB, RETURN, NEWLINE, QUOTE, BACKSLASH, COMMA, COLON = 32, 9, 13, 10, 34, 92, 44, 58
-OPEN, CLOSE, MINUS, PLUS, POINT, ZERO, NINE, LOWER_E, UPPER_E = 123, 125, 45, 43, 46, 48, 57, 101, 69
+OPEN, CLOSE, LIST_OPEN, LIST_CLOSE, MINUS, PLUS, POINT, ZERO, NINE, LOWER_E, UPPER_E = 123, 125, 91, 93, 45, 43, 46, 48, 57, 101, 69
 EXACT = 1 << 53
 POWERS = np.array([10.0**k for k in range(23)])
 """All powers of ten that float64 holds exactly: one multiplication or division by them rounds as it should."""
@@ -107,6 +107,25 @@ def is_word(data, at, first, second, third, fourth):  # type: ignore[no-untyped-
     if data[at] != first or at + 4 >= len(data):
         return False
     return data[at + 1] == second and data[at + 2] == third and data[at + 3] == fourth
+
+
+@kernel(types.int64(BYTES, types.int64, types.int64[:, ::1], types.int64))
+def read_place(data, at, place, row):  # type: ignore[no-untyped-def]
+    """Partition and offset behind the topic of a position, into ``place``; the byte behind the bracket that ends it, or -1."""
+    for k in range(2):
+        at = behind_spaces(data, at)
+        if data[at] != COMMA:
+            return -1
+        at = behind_spaces(data, at + 1)
+        digits_at, number = at, np.int64(0)
+        while data[at] >= ZERO and data[at] <= NINE:
+            number = number * 10 + np.int64(data[at] - ZERO)
+            at += 1
+        if at == digits_at or at - digits_at > LEAST_WHOLE or (at - digits_at > 1 and data[digits_at] == ZERO):
+            return -1
+        place[k, row] = number
+    at = behind_spaces(data, at)
+    return at + 1 if data[at] == LIST_CLOSE else -1
 
 
 @kernel(types.int64(BYTES, NAMES, LINES, HARD_NUMBERS, TEXTS, types.int64[::1]))
@@ -200,6 +219,13 @@ def read_lines(data, names, lines, hard, texts, state):  # type: ignore[no-untyp
                 break
             at = behind_spaces(data, at + 1)
             byte = data[at]
+            places = byte == LIST_OPEN and column == state[POSITION]
+            if places:
+                at = behind_spaces(data, at + 1)
+                byte = data[at]
+                if byte != QUOTE:
+                    status = ODD
+                    break
             if byte == QUOTE:
                 start = at + 1
                 end = end_of_text(data, start)
@@ -216,6 +242,13 @@ def read_lines(data, names, lines, hard, texts, state):  # type: ignore[no-untyp
                 values[column, row] = code
                 tags[column, row] = TEXT_CELL
                 at = end + 1
+                if places:
+                    tags[column, row] = PLACE_CELL
+                    shape *= np.uint64(1099511628211)
+                    at = read_place(data, at, lines.place, row)
+                    if at < 0:
+                        status = ODD
+                        break
             elif byte == MINUS or (byte >= ZERO and byte <= NINE):
                 start = at
                 negative = byte == MINUS

@@ -11,16 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.events import kernels_lines as kernel
-from app.events.batch import NULL, Column, Dictionary, EventBatch
+from app.events.batch import NULL, PARTITION_BITS, Column, Dictionary, EventBatch
 from app.events.interning import Interner
-from app.events.kernels_lines import Hard, Lines, Names, read_lines
 from app.events.learnt import Learnt, Piece
 from app.events.rows import TIME_FACTORS, BadValueError, time_in_ms
 from app.events.types import Kind
+from app.files import kernels_lines as kernel
+from app.files.kernels_lines import Hard, Lines, Names, read_lines
+from app.files.row_files import FileFormat
 
 SPARE = 8
 """Columns that there is room for beyond those known: a new one then costs no copy."""
+POSITION = b"position"
 HARD_NUMBERS = 1 << 14
 """Numbers with more digits than a float64 multiplies exactly that wait for Arrow to read them, 0.02 µs each."""
 HARD_BYTES = 32 * HARD_NUMBERS
@@ -35,14 +37,12 @@ class LineReader:
     """Reads the pieces of one file, or of several of one kind: it remembers the keys.
 
     Attributes:
+        format: how the files are read.
         names: of the columns, in the order in which they were met.
         seen: shapes (hash of the keys, type) that `Learnt` knows already.
     """
 
-    type_attribute: str
-    type_name: str | None
-    time_attribute: str
-    time_unit: str
+    format: FileFormat
     names: list[bytes] = field(default_factory=list)
     seen: set[tuple[int, str]] = field(default_factory=set)
     _follows: NDArray[np.int64] = field(default_factory=lambda: np.full(1, -1, dtype=np.int64))
@@ -69,6 +69,7 @@ class LineReader:
         room = data.count(b"\n")
         scanned = _Scanned.empty(len(self.names) + SPARE, room)
         state = np.zeros(8, dtype=np.int64)
+        state[kernel.POSITION] = self.names.index(POSITION) if POSITION in self.names else -1
         interner = Interner(len(self.names) + SPARE, _padded(self._entries, len(self.names) + SPARE))
         while True:
             status = read_lines(array, self._known(), scanned.lines, scanned.hard, interner.texts, state)
@@ -76,6 +77,8 @@ class LineReader:
                 return None
             if status == kernel.NEW_KEY:
                 self.names.append(bytes(data[state[kernel.KEY_START] : state[kernel.KEY_END]]))
+                if self.names[-1] == POSITION:
+                    state[kernel.POSITION] = len(self.names) - 1
                 self._follows = np.append(self._follows, -1)
                 if len(self.names) > len(scanned.lines.tags):
                     # rare, and never twice for the same keys: begin anew with more room
@@ -101,11 +104,16 @@ class LineReader:
 
     def _piece(self, data: bytes, cells: _Scanned, first_line: int, learnt: Learnt) -> Piece | None:
         columns = {name.decode(): k for k, name in enumerate(self.names)}
-        time = self._times(cells, columns.get(self.time_attribute))
-        types = self._types(cells, columns.get(self.type_attribute))
+        time = self._times(cells, self._time_column(cells, columns))
+        types = self._types(cells, columns.get(self.format.type_attribute))
         if time is None or types is None:
             return None
-        hidden = {self.time_attribute, "type", "time", "stream"}
+        hidden = self.format.taken
+        places = cells.places(columns.get("position"))
+        if places is not None:
+            hidden |= {"position"}
+            if not places.all():  # a position here and an attribute there
+                return None
         attributes = {name: k for name, k in columns.items() if name not in hidden}
         try:
             found = {name: cells.column(k, learnt.known(name), given=name in learnt.given) for name, k in attributes.items()}
@@ -117,14 +125,24 @@ class LineReader:
         present = {name: column for name, column in found.items() if column is not None}
         learnt.kinds.update({name: column.kind for name, column in present.items()})
         lines = cells.lines.line[: cells.rows] + first_line
-        return Piece(EventBatch(time, np.zeros(cells.rows, dtype=np.int64), lines, types, present), lines, streams)
+        if places is None:
+            return Piece(EventBatch(time, np.zeros(cells.rows, dtype=np.int64), lines, types, present), lines, streams)
+        source, topics = cells.sources(columns["position"])
+        learnt.topics.update(topics)
+        offset = cells.lines.place[1, : cells.rows].copy()
+        return Piece(EventBatch(time, source, offset, types, present), lines, streams, topics, places)
+
+    def _time_column(self, cells: _Scanned, columns: Mapping[str, int]) -> int | None:
+        """Where the time stands: in the first place that has anything, else in the last one."""
+        known = [columns[place] for place in self.format.time_places if place in columns]
+        return next((column for column in known if cells.tags(column).any()), known[-1] if known else None)
 
     def _times(self, cells: _Scanned, column: int | None) -> NDArray[np.int64] | None:
         if column is None:
             return None
         tags = cells.tags(column)
         values = cells.lines.values[column, : cells.rows]
-        multiplier, divisor = TIME_FACTORS[self.time_unit]
+        multiplier, divisor = TIME_FACTORS[self.format.time_unit]
         if (tags == kernel.WHOLE).all():
             if (multiplier, divisor) == (1, 1):
                 return values.copy()
@@ -137,10 +155,10 @@ class LineReader:
 
     def _types(self, cells: _Scanned, column: int | None) -> Column | None:
         if column is None or not (cells.tags(column) == kernel.TEXT_CELL).all():
-            named = self.type_name is not None and (column is None or not cells.tags(column).any())
-            if not named or self.type_name is None:
+            named = self.format.type_name is not None and (column is None or not cells.tags(column).any())
+            if not named or self.format.type_name is None:
                 return None
-            return Column(Kind.STRING, np.zeros(cells.rows, np.int32), None, Dictionary.of([self.type_name.encode()]))
+            return Column(Kind.STRING, np.zeros(cells.rows, np.int32), None, Dictionary.of([self.format.type_name.encode()]))
         codes = cells.lines.values[column, : cells.rows].astype(np.int32)
         return Column(Kind.STRING, codes, None, cells.dictionary(column))
 
@@ -189,6 +207,7 @@ class _Scanned:
             np.zeros((columns, rows), dtype=np.uint8),
             np.empty(rows, dtype=np.int64),
             np.empty(rows, dtype=np.int64),
+            np.empty((2, rows), dtype=np.int64),
         )
         hard = Hard(
             np.empty(HARD_BYTES, dtype=np.uint8),
@@ -214,6 +233,20 @@ class _Scanned:
     def tags(self, column: int) -> NDArray[np.uint8]:
         """What the cells of a column hold."""
         return self.lines.tags[column, : self.rows]
+
+    def places(self, column: int | None) -> NDArray[np.bool_] | None:
+        """Which rows have a position in that column; None where none has."""
+        places = None if column is None else self.tags(column) == kernel.PLACE_CELL
+        return places if places is not None and places.any() else None
+
+    def sources(self, column: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Of rows that all have a position in that column: their sources, and the topics along which these count."""
+        used, codes = np.unique(self.lines.values[column, : self.rows], return_inverse=True)
+        entries = self.dictionary(column).entries()
+        names = [entries[code].decode() for code in used.tolist()]
+        topics = tuple(sorted(names))
+        numbers = np.array([topics.index(name) for name in names], dtype=np.int64)
+        return numbers[codes] << PARTITION_BITS | self.lines.place[0, : self.rows], topics
 
     def dictionary(self, column: int) -> Dictionary:
         """The texts of a column."""

@@ -17,6 +17,9 @@ CHUNK = 100_000
 """Rows that exist as Python objects at a time; a million of them at once take half a gigabyte."""
 
 
+TimeUnit = OneOf["s", "ms", "us", "ns"]
+
+
 @dataclass(frozen=True, slots=True)
 class FileFormat:
     """How to read a file.
@@ -24,24 +27,40 @@ class FileFormat:
     Attributes:
         type_attribute: attribute that holds the event type; it stays an attribute too unless its name is ``type``.
         type_name: the type of every row that has none.
-        time_attribute: attribute that holds the time.
+        time_attribute: attribute that holds the time; where an event has none, ``time`` does.
         time_unit: of numeric times.
         elements: elements of arrays and maps that become attributes (``tags[0]``, ``labels['k']``).
         kinds: kinds of attributes that are known, e.g. from a configured schema; the others come from the data.
         on_error: what unreadable lines do.
+        separator: between the columns of CSV files.
+        time_named: whether somebody named the time's attribute for these very files: they must have it then, and ``time`` will not do.
+        time_stays: whether what holds the time is an attribute as well: a schema wants it, which has another one for the time.
     """
 
     type_attribute: str = "type"
     type_name: str | None = None
     time_attribute: str = "time"
-    time_unit: OneOf["s", "ms", "us", "ns"] = "ms"
+    time_unit: TimeUnit = "ms"
     elements: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     on_error: OneOf["stop", "skip"] = "stop"
+    separator: str = ","
+    time_named: bool = False
+    time_stays: bool = False
+
+    @property
+    def time_places(self) -> tuple[str, ...]:
+        """Where the time may stand: the first that has one."""
+        return (self.time_attribute,) if self.time_named else (self.time_attribute, "time")
+
+    @property
+    def taken(self) -> set[str]:
+        """What is no attribute of an event: it has a place of its own."""
+        return {"time", "type", "stream"} | (set() if self.time_stays else {self.time_attribute})
 
 
-Outcome = Row | tuple[int, str]
-"""A row, or the line and what is wrong with it."""
+Outcome = Row | tuple[int, str] | tuple[int, str, int]
+"""A row; or the line, what is wrong with it, and perhaps the column (from 1) where."""
 
 
 def json_rows(data: bytes, file_format: FileFormat, first_line: int = 0) -> Iterator[Outcome]:
@@ -53,7 +72,7 @@ def json_rows(data: bytes, file_format: FileFormat, first_line: int = 0) -> Iter
         try:
             values = loads(text)
         except orjson.JSONDecodeError as error:
-            yield line, f"no JSON: {error}"
+            yield line, f"no JSON: {error.msg}", error.colno
             continue
         if type(values) is not dict:
             yield line, "not a JSON object"
@@ -65,7 +84,12 @@ def json_rows(data: bytes, file_format: FileFormat, first_line: int = 0) -> Iter
 def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: bool = True) -> Outcome:
     """An event of a dictionary; takes the built-in entries out of it."""
     try:
-        time = values.pop(file_format.time_attribute, None)
+        for place in file_format.time_places:
+            time = values.get(place)
+            if time is not None:
+                break
+        if not file_format.time_stays:
+            values.pop(file_format.time_attribute, None)
         if type(time) is not int or file_format.time_unit != "ms" or time not in INT64:
             if time is None:
                 return line, f'no "{file_format.time_attribute}"'
