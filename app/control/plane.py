@@ -26,7 +26,7 @@ from app.control.batch_line import Held, log_batch
 from app.control.decider import Decider, Past
 from app.control.law.observations import Done, Streams
 from app.control.law.watchdog import Forecast
-from app.control.messages.batch_log import BatchLog
+from app.control.messages.batch_log import TOTALS, BatchLog
 from app.control.messages.directives import Directive, Frozen
 from app.control.messages.totals import BatchTotals
 from app.control.outages import Outage
@@ -46,7 +46,7 @@ from app.control.shown.query_set import QuerySet
 from app.control.shown.query_status import Known, QueryStatus
 from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
-from app.observe.progress import Progress, read_progress
+from app.observe.progress import read_progress
 from app.query.plan import Catalog
 from app.storage.open import open_store
 
@@ -76,6 +76,7 @@ class ControlPlane:
         held: by bucket who holds it, for the log; whoever knows says so.
         show_offsets: told after every batch up to where it has read the streams' topic partitions.
         committed: the newest batch that Spark has told of; -1 before the first.
+        last_totals: of the last batch, also of an earlier run; None before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
         history: the last hour, for the console.
         pages: the console's, once somebody has put them there.
@@ -91,7 +92,7 @@ class ControlPlane:
         """The deployment that the newest directive names."""
         self._query_set = QuerySet()
         self._opened_at_ms: int | None = None
-        self._last_totals: BatchTotals | None = None
+        self.last_totals: BatchTotals | None = None
         self.committed = -1
         self.held: Callable[[], Held] = dict
         self.show_offsets: Callable[[Mapping[tuple[str, int], int]], None] = lambda _: None
@@ -148,6 +149,9 @@ class ControlPlane:
         latest = log_.latest()
         sequences = Sequences(running.catalog, self._settings.selection)  # for 1,000 queries 35 ms, which nobody must wait for
         memory: Mapping[str, Any] = {} if latest is None else latest.memory
+        newest, over = -1 if latest is None else latest.directive.batch, log_.latest_batch(TOTALS)
+        totals, times = None if over is None else log_.totals(over), log_.greatest_times_before(newest + 1)
+        came = [source.source for source in log_.totals(newest).sources.values() if source.events > 0]
         with self._lock:
             first = self._log is None
             self._log = log_
@@ -159,7 +163,8 @@ class ControlPlane:
             self._inflow.read(running.topics, speakers, ranges)
             self._decider.open(running, sequences, memory, first=first)
             if first:
-                self._inflow.restore(memory.get("idle", {}), self._elapsed())
+                self.last_totals = totals  # what waits for time to pass does so after a restart, too
+                self._inflow.restore(memory.get("idle", {}), came, times, now_ms=self._elapsed(), at_ms=now)
                 self._display.show_first(now, memory.get("quality", {}))
             self._display.show_catalog(running, self._catalog, self._decider.watchdog)
             self._catalog, self._opened_at_ms = running, now
@@ -306,10 +311,10 @@ class ControlPlane:
             return
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
-        greatest = self._log.greatest_times_before(progress.batch + 1)
+        greatest, before = self._log.greatest_times_before(progress.batch + 1), self._log.totals(progress.batch - 1)
         self.registry.committed(progress.batch)
         with self._lock:
-            self._take_in(progress, totals, directive, greatest)
+            self._take_in(Done(progress, totals, directive, before), greatest)
         self._remarks.note_shedding(() if directive is None else directive.decisions)
         self._remarks.note(totals)
         self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
@@ -321,11 +326,6 @@ class ControlPlane:
     def forecast(self) -> Forecast | None:
         """Why drop ratios are as they are; None before the first decision."""
         return self._decider.watchdog.forecast
-
-    @property
-    def last_totals(self) -> BatchTotals | None:
-        """Of the last batch; None before the first."""
-        return self._last_totals
 
     def queries(self) -> list[dict[str, Any]]:
         """What runs, query by query."""
@@ -359,7 +359,7 @@ class ControlPlane:
     def _known(self) -> Known:
         with self._lock:
             watchdog = self._decider.watchdog
-            return Known(self._catalog, self._opened_at_ms, self._query_set, watchdog.ratios, watchdog.forecast, self._last_totals)
+            return Known(self._catalog, self._opened_at_ms, self._query_set, watchdog.ratios, watchdog.forecast, self.last_totals)
 
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:
@@ -371,14 +371,12 @@ class ControlPlane:
             self._named = frozen.directive.deployment
             return frozen
 
-    def _take_in(self, progress: Progress, totals: BatchTotals, directive: Directive | None, greatest_times: Mapping[int, int]) -> None:
+    def _take_in(self, done: Done, greatest_times: Mapping[int, int]) -> None:
         """What a finished batch changes: what the next decisions go by, and what is shown."""
-        now, inflow = self._clock(), self._inflow
+        now, inflow, progress, totals, directive = self._clock(), self._inflow, done.progress, done.totals, done.directive
         inflow.assign(progress.end, self._elapsed())
         inflow.remember(progress, totals, greatest_times)
-        before = self._last_totals if self._last_totals is not None or self._log is None else self._log.totals(totals.batch - 1)
-        done = Done(progress, totals, directive, before)
-        self._last_totals = totals
+        self.last_totals = totals
         for stream in self._decider.observe(done, self._catalog, Streams(inflow.sources.stream_of, self._settings.stream_of)):
             self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
         if directive is not None and self._catalog is not None:
@@ -391,7 +389,7 @@ class ControlPlane:
 
     def _heartbeat_is_due(self) -> bool:
         with self._lock:
-            totals = self._last_totals
+            totals = self.last_totals
             return totals is not None and self.running.check() is None and self._inflow.beat_is_due(totals, self._elapsed())
 
 

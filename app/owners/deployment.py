@@ -167,7 +167,7 @@ class Deployment:
             "name": plan.name,
             "fingerprint": plan.fingerprint,
             "shedder": plan.shedding.shedder,
-            "old": None if old is None or plan.draining is None else {"until_ms": plan.draining.until_ms, **old.to_plain()},
+            "old": None if old is None or plan.draining is None else {**_draining(plan.draining), **old.to_plain()},
             "output": self.outputs[number].to_plain(),
             "timeouts": None if timeouts is None else timeouts.to_plain(),
             "model": None if model is None else {"file": model.file, "digest": model.digest},
@@ -189,6 +189,10 @@ class Deployment:
         if stored is None:
             raise AssertionError(f"the deployment {self.fingerprint} has no model of {self.catalog.plans[query].name}")
         return restored(stored)
+
+
+def _draining(known: Draining) -> dict[str, Any]:
+    return {"until_ms": known.until_ms, **({"last": known.last} if known.last else {})}
 
 
 def _fingerprint(data: bytes) -> str:
@@ -271,7 +275,7 @@ def _planned(described: Sequence[Mapping[str, Any]], running: QueryTexts, model_
         # the shedder at work may be another one than the text names: see `app.owners.models.as_it_sheds`
         plan = replace(plan, shedding=replace(plan.shedding, shedder=one["shedder"]))
         if old is not None:
-            plan = replace(plan, draining=Draining(one["old"]["until_ms"]))
+            plan = replace(plan, draining=Draining(one["old"]["until_ms"], one["old"].get("last", 0)))
         model = one["model"]
         yield _Query(
             plan,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -128,9 +129,15 @@ class Opened:
 
 @contextmanager
 def matching(
-    spark: SparkSession, settings: Settings, plane: Plane, take: Taker | None = None, answers: Answers = answers_of_batch
+    spark: SparkSession,
+    settings: Settings,
+    plane: Plane,
+    take: Taker | None = None,
+    *,
+    answers: Answers = answers_of_batch,
+    stop: threading.Event | None = None,
 ) -> Iterator[Batches]:
-    """The owners of a session's executors, found and told of the application."""
+    """The owners of a session's executors, found and told of the application; nobody waits for them once ``stop`` is set."""
     slots = slots_of(spark)
     rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
     with ExitStack() as cleanup:
@@ -139,7 +146,7 @@ def matching(
             first = cleanup.enter_context(closing(Witness(shipped_consumer_options(settings.kafka)))).first
         batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.key, take, first=first, answers=answers)
         cleanup.callback(batches.close)
-        find_owners(spark, batches, slots.slots)
+        find_owners(spark, batches, slots.slots, stop or threading.Event())
         yield batches
 
 

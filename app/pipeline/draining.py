@@ -138,15 +138,16 @@ def _trusted_ms(plan: Plan, rules: TimeRules) -> int:
 
 def _marked(plan: Plan, past: Past) -> Draining:
     known, reach, times = plan.draining, drains_for_ms(plan), past.times_of(plan)
-    if known is None or known.until_ms is not None or reach is None or not times:
-        return known or Draining()
-    return Draining(max(times.values()) + reach)
+    if known is None:
+        return Draining(last=past.deployment.catalog.version)
+    if known.until_ms is not None or reach is None or not times:
+        return known
+    return replace(known, until_ms=max(times.values()) + reach)
 
 
 def _is_later(plan: Plan, again: Plan) -> bool:
     """Whether a version came after one that was draining and runs again: this was fed all the while and tells what those between would, and each match is to be told once."""
-    until = None if plan.draining is None else plan.draining.until_ms
-    return until is None or (again.draining is not None and again.draining.until_ms is not None and until > again.draining.until_ms)
+    return plan.draining is None or (again.draining is not None and plan.draining.last > again.draining.last)
 
 
 def _over(plan: Plan, past: Past, lateness_ms: int) -> bool:

@@ -147,7 +147,9 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         listener = ProgressListener(plane)
         spark.streams.addListener(listener)
         cleanup.callback(_forget, spark, listener)
-        batches = cleanup.enter_context(matching(spark, settings, plane))
+        batches = cleanup.enter_context(matching(spark, settings, plane, stop=stop.asked))
+        if stop.asked.is_set():
+            return  # perhaps there is no executor: whatever asks Spark now waits for one
         batches.prepare(fingerprint)
         cleanup.enter_context(shown_outside(settings, plane, batches))
         records = kafka_records(spark, settings, deployment.topics, limits.records)

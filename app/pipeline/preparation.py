@@ -232,10 +232,11 @@ def _since(deployment: Deployment, before: Deployment) -> tuple[int | None, ...]
 
 
 def _answers(deployment: Deployment) -> list[tuple[object, ...]]:
-    """By query what says which composite events it finds of its input, and where they are: the query, how its streams and those of the queries that it reads are read, its topics."""
+    """By query what says which composite events it tells of its input, and where they are: the query, whether it drains, how its streams and those of the queries that it reads are read, its topics."""
     streams = {
         one.rules.stream: (
             *(one.rules.allowed_lateness_ms, one.rules.ordered_by, one.max_ahead_ms),
+            *(one.definition.time_attribute, one.definition.type_attribute, tuple(sorted(one.definition.renames.items()))),
             tuple(sorted(deployment.topics[number] for number in one.rules.topics)),
         )
         for one in deployment.streams
@@ -244,7 +245,7 @@ def _answers(deployment: Deployment) -> list[tuple[object, ...]]:
     for plan, output, timeouts in zip(deployment.catalog.plans, deployment.outputs, deployment.timeouts, strict=True):
         read = sorted({stream for one in with_all_read([plan], deployment.catalog) for stream in one.streams} & streams.keys())
         topics = (output.topic, None if timeouts is None else timeouts.topic)
-        found.append((plan.name, plan.fingerprint, topics, tuple((stream, streams[stream]) for stream in read)))
+        found.append((plan.name, plan.fingerprint, plan.draining is None, topics, tuple((stream, streams[stream]) for stream in read)))
     return found
 
 

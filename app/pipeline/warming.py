@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 
 from pyspark.sql import SparkSession
 
 from app.observe.logs import get_logger
 from app.pipeline.batches import Batches
-from app.pipeline.task_answers import look_around
+from app.pipeline.looking import owners_around
 
 EXECUTORS_S = 30.0
 """How long to wait for all executors that were asked for; the application begins with those that are there, the others join later."""
@@ -17,21 +19,24 @@ PAUSE_S = 0.5
 log = get_logger(__name__)
 
 
-def find_owners(spark: SparkSession, batches: Batches, slots: int) -> int:
-    """Finds the owners of all executors; returns how many there are.
+def find_owners(spark: SparkSession, batches: Batches, slots: int, stop: threading.Event) -> int:
+    """Finds the owners of all executors; returns how many there are. The first executor is waited for as long as it takes: a cluster may add a machine for it.
 
     Args:
         spark: the session.
         batches: told of them.
         slots: owners per executor.
+        stop: set when the application is to stop; then nobody is waited for.
     """
-    wanted, deadline = executors(spark) * slots, time.monotonic() + EXECUTORS_S
-    while True:
-        found = batches.find(look_around(spark, wanted))
+    wanted, deadline, found = executors(spark) * slots, time.monotonic() + EXECUTORS_S, 0
+    while not stop.is_set():
+        if around := owners_around(spark, stop, math.inf, wanted):
+            found = batches.find(around)
         if found >= wanted or time.monotonic() >= deadline:
             log.info("owners found", owners=found, wanted=wanted)
-            return found
-        time.sleep(PAUSE_S)
+            break
+        stop.wait(PAUSE_S)
+    return found
 
 
 def executors(spark: SparkSession) -> int:

@@ -281,9 +281,11 @@ class Draining:
 
     Attributes:
         until_ms: when time has passed this, nothing of it can still become a match; None: not known yet.
+        last: generation of the catalog (`Catalog.version`) in which it was the running version last; 0 where an older version of the application noted none.
     """
 
     until_ms: int | None = None
+    last: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,23 @@ def test_of_a_topic_that_was_created_again_what_was_before_is_gone(topic, positi
         spans(positions, replace(again, ends={}), [topic], Since(1050 * S, {}))
 
 
+def test_a_partition_that_begins_later_than_the_others_of_a_topic_that_was_created_again_misses_nothing(
+    bootstrap_servers, make_topic, positions
+):
+    topic = make_topic("spans", partitions=2, message_timestamp_type="CreateTime", retention_ms="-1")
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for second in range(100):
+        producer.produce(topic, b"", partition=0, timestamp=(1000 + second) * S)
+        if second >= 60:
+            producer.produce(topic, b"", partition=1, timestamp=(1000 + second) * S)
+    producer.flush()
+    greatest = {(topic, 0): 1099 * S, (topic, 1): 1099 * S}
+    again = replace(live({(topic, 0): 100, (topic, 1): 40}, greatest=greatest.items()), renewed=frozenset({topic}))
+    assert spans(positions, again, [topic], Since(1030 * S, {})) == {(topic, 0): Span(30, 100), (topic, 1): Span(0, 40)}
+    with pytest.raises(ReconcileError, match=r"from before 1970-01-01T00:1[67]:40.000Z are deleted"):
+        spans(positions, again, [topic], Since(990 * S, {}))
+
+
 def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):
     delete_records(admin, {(topic, 0): 40})
     ends = live({(topic, 0): 90, (topic, 1): 50})

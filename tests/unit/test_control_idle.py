@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from app.control.arrivals.heartbeat import Delivered, HeartbeatWriter
@@ -59,9 +60,39 @@ def test_streams_fall_silent_on_their_own() -> None:
 def test_after_a_restart_everybody_gets_time_to_speak() -> None:
     idle = two_sources()
     again = IdleSources({"a": 5_000})
-    again.restore(idle.snapshot(), 100_000)
+    again.restore(idle.snapshot(0, 0), 100_000, 0)
     assert again.decide({0: 1}, 104_999) == Silence()
     assert again.decide({0: 1}, 105_000).idle == (0, 1)
+
+
+def test_time_has_gone_on_while_the_driver_was_down() -> None:
+    """The clock that only goes on begins anew with the driver; how long it was down tells the time of day."""
+    idle, at_ms, down_ms = two_sources(), 1_800_000_000_000, 50_000
+    idle.hear([0, 1], 1_000)
+    assert idle.decide({0: 100, 1: 70}, 31_000).stream_times == {"a": 100 + 30_000}
+    again = IdleSources({"a": 5_000})
+    again.restore(json.loads(json.dumps(idle.snapshot(31_000, at_ms))), 7, at_ms + down_ms)
+    again.expect_all(1_007)
+    assert again.decide({0: 100, 1: 70}, 6_006) == Silence(), "both got time to speak"
+    assert again.decide({0: 100, 1: 70}, 6_007) == Silence((0, 1), {"a": 100 + 30_000 + down_ms + 6_000})
+    again.hear([1], 7_000)
+    assert again.decide({0: 100, 1: 90_000}, 12_000).stream_times == {"a": 90_000 + 5_000}, "it speaks of its own time again"
+
+
+def test_a_time_of_day_that_was_set_back_takes_nothing_from_a_silence() -> None:
+    idle = two_sources()
+    idle.hear([0, 1], 1_000)
+    again = IdleSources({"a": 5_000})
+    again.restore(idle.snapshot(31_000, 90_000), 0, 10_000)
+    assert again.decide({0: 100}, 5_000).stream_times == {"a": 100 + 30_000 + 5_000}
+
+
+def test_a_topic_partition_that_is_new_does_not_hold_up_the_time_of_a_silent_stream_for_longer_than_it_may_speak() -> None:
+    idle = two_sources()
+    idle.hear([0, 1], 1_000)
+    idle.assign([SourceOfStream(2, "a")], 60_000)
+    assert idle.decide({0: 100}, 64_999).stream_times == {}
+    assert idle.decide({0: 100}, 65_000).stream_times == {"a": 100 + 64_000}
 
 
 def test_heartbeat_only_when_the_input_is_silent_and_something_waits() -> None:

@@ -153,7 +153,7 @@ def test_a_topic_that_is_no_longer_read_drives_no_clock(world: World) -> None:
     gone = source_number(9, 0)
     snapshot = {"stream": {str(PART0): "retail", str(gone): "retail"}}
     inflow._idle.__init__({"retail": 5_000})
-    inflow.restore(snapshot, T0)
+    inflow.restore(snapshot, (), {}, now_ms=T0, at_ms=T0)
     assert inflow._idle.sources == (PART0,)
 
 
@@ -412,6 +412,24 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_what_waits_for_time_to_pass_is_released_behind_a_restart_though_nothing_comes(world: World) -> None:
+    """The shop has closed, the driver is moved to another machine: without a heartbeat no batch would come until the morning."""
+    world.run(0, 10)
+    world.run(1, 10)
+    planned = world.clock.now - 400
+    world.plane.close()
+    world.clock.now += 3_600_000
+    world.start().running.good()
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.clock.now += 1_500
+    assert world.plane._heartbeat_is_due(), "nobody says when what waits is due"
+    assert "retail" not in world.plane.directive(2).stream_times, "everybody gets time to speak"
+    world.run(2, 0)
+    world.clock.now += 6_000
+    assert world.plane._heartbeat_is_due()
+    assert world.plane.directive(3).stream_times["retail"] == planned - 10 + (world.clock.now - planned), "as if nobody had been away"
 
 
 @pytest.mark.parametrize("lost", ["shed", "ended_matches", "tuples_shed", "limited_runs", ""])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from cProfile import Profile
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -438,6 +439,24 @@ def test_when_it_has_caught_up_a_complete_query_sheds_like_any_other() -> None:
     plant.run(again, until_ms=300 * SECOND)
     assert not plant.asked("q", 0, 199 * SECOND).any()
     assert plant.late(0.99, 200 * SECOND) <= BOUND
+
+
+@pytest.mark.parametrize("catch_up", ["shed", "complete"])
+def test_who_is_behind_and_is_to_shed_from_now_on_does(catch_up: Literal["shed", "complete"]) -> None:
+    """What an operator writes into the query while it cannot catch up: the run goes on with it."""
+    query = replace(ONE, catch_up="complete")
+    plant, watchdog = at_capacity(costly(), 0.9), a_watchdog(query)
+    plant.run(watchdog, until_ms=40 * SECOND)
+    plant.arrive_until(plant.now + 120 * SECOND)
+    again = a_watchdog(query)
+    again.restore(json.loads(json.dumps(watchdog.snapshot())))
+    plant.run(again, batches=5)
+    assert not plant.ratios[-1]
+    changed = a_watchdog(replace(ONE, catch_up=catch_up))
+    changed.restore(json.loads(json.dumps(again.snapshot())))
+    changed.go_on()
+    plant.run(changed, batches=5)
+    assert bool(plant.ratios[-1]) is (catch_up == "shed")
 
 
 def test_decisions_are_deterministic_and_survive_a_restart_of_the_driver() -> None:

@@ -11,7 +11,7 @@ from app.bucket.hold import Progress
 from app.config.settings import load_settings
 from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
-from app.owners.deployment import Deployment
+from app.owners.deployment import Deployment, deployment_from_json
 from app.pipeline.draining import Past, drains_for_ms
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 
@@ -84,6 +84,25 @@ def test_a_version_that_comes_back_is_the_running_one_again(tmp_path: Path) -> N
     assert plans(deployed(tmp_path, QUERY.format(version=2), Past(third, {P0: 8_500}))) == [(2, None), (1, 16_000)], (
         "who ended before goes on"
     )
+
+
+def test_who_came_later_is_known_whatever_windows_the_versions_have(tmp_path: Path) -> None:
+    """Each is fed as long as it drains, and a match is told once: by the version that comes back if that ran before."""
+
+    def text(version: int, within: str) -> str:
+        return QUERY.format(version=version).replace("10 s", within)
+
+    for first, second in (("2 h", "10 s"), ("10 s", "2 h")):
+        oldest = deployed(tmp_path, text(1, first))
+        between = deployed(tmp_path, text(2, second), Past(oldest, {P0: 5_000}))
+        between = deployed(tmp_path, text(2, second), Past(between, {P0: 6_000}))
+        newest = deployed(tmp_path, text(3, "10 s"), Past(between, {P0: 7_000}))
+        newest = deployed(tmp_path, text(3, "10 s"), Past(newest, {P0: 8_000}))
+        assert sorted(version for version, _ in plans(newest)) == [1, 2, 3]
+        stored = deployment_from_json(newest.to_json(), 1, lambda _: b"")
+        assert [version for version, _ in plans(deployed(tmp_path, text(1, first), Past(stored, {P0: 8_500})))] == [1]
+        back = deployed(tmp_path, text(2, second), Past(stored, {P0: 8_500}))
+        assert [version for version, _ in plans(back)] == [2, 1], "who ended before goes on, whatever its window"
 
 
 def test_without_drain_the_old_version_is_forgotten(tmp_path: Path) -> None:

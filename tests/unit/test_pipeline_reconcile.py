@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -40,10 +41,12 @@ QUERIES = {
 }
 
 
-def deployed(folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None, topic: str = "stocks", lateness: str = "2 s"):
+def deployed(
+    folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None, topic: str = "stocks", lateness: str = "2 s", **stream: Any
+):
     texts = [f"name: {name}\n{'' if 'from:' in text else 'from: stocks'}\n{text}\n" for name, text in queries.items()]
     (folder / "q.yaml").write_text("---\n".join(texts))
-    stocks = {"topics": [topic], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": lateness}
+    stocks = {"topics": [topic], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": lateness, **stream}
     plain = {"streams": {"stocks": stocks}, "queries": {"paths": ["q.yaml"]}, "heartbeat": {"enabled": False}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(plain))
     settings = load_settings(folder / "settings.yaml", {})
@@ -189,7 +192,7 @@ def test_a_deployment_notes_since_when_a_query_runs_beside_others(tmp_path):
 
 
 def test_who_reads_or_writes_otherwise_has_other_composite_events_since_then(tmp_path):
-    def since(output: str = "", **more: str) -> dict[str, bool]:
+    def since(output: str = "", **more: Any) -> dict[str, bool]:
         """By query whether it has found what it finds since the checkpoint began."""
         now = deployed(tmp_path, {**queries, "sheds": queries["sheds"] + output}, Past(first, {}), **more)
         return {plan.name: one is None for plan, one in zip(now.catalog.plans, now.since, strict=True)}
@@ -200,6 +203,21 @@ def test_who_reads_or_writes_otherwise_has_other_composite_events_since_then(tmp
     assert since("\noutput: {topic: elsewhere}") == {"sheds": False, "reads": True, "plain": True}
     assert since(topic="others") == {"sheds": False, "reads": False, "plain": False}
     assert since(lateness="3 s") == {"sheds": False, "reads": False, "plain": False}
+    assert since(time="volume") == {"sheds": False, "reads": False, "plain": False}
+    assert since(rename={"volume": "quantity"}) == {"sheds": False, "reads": False, "plain": False}
+
+
+def test_an_old_version_that_comes_back_is_compared_from_then_on(tmp_path):
+    """While it drained it told nothing of what began after the change."""
+    old = {"plain": QUERIES["plain"] + "\non_change: drain"}
+    new = {"plain": old["plain"].replace("10 s", "11 s")}
+    first = deployed(tmp_path, old)
+    both = deployed(tmp_path, new, Past(first, {}))
+    assert [plan.draining is None for plan in both.catalog.plans] == [True, False]
+    assert deployed(tmp_path, new, Past(both, {})).fingerprint == both.fingerprint, "nothing else is noted at the next look"
+    back = deployed(tmp_path, old, Past(both, {}))
+    assert back.catalog.plans[0].fingerprint == first.catalog.plans[0].fingerprint
+    assert back.since[0] is not None
 
 
 def test_where_no_query_sheds_there_is_nothing_to_do_unless_one_is_named(tmp_path):

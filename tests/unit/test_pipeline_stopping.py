@@ -18,8 +18,16 @@ from app.owners.wire import WireKey
 from app.pipeline import batches as batches_module
 from app.pipeline import looking
 from app.pipeline.batches import Batches, BatchRules, StoppedError, UndoneError
+from app.pipeline.warming import find_owners
 
 FRAME: Any = SimpleNamespace(sparkSession=None)
+
+
+class SparkOf:
+    """A session that knows its master and has no executor."""
+
+    def __init__(self, master: str) -> None:
+        self.sparkContext = SimpleNamespace(master=master, getConf=dict)
 
 
 class Plane:
@@ -76,6 +84,18 @@ def test_a_batch_that_waits_for_owners_ends_when_the_application_is_to_stop(wait
     assert isinstance(batches.failure, StoppedError), "no fault of anybody's"
     assert batches.running is None
     assert [one for one in printed if one["log_level"] == "error"] == []
+    batches.close()
+
+
+def test_a_start_that_waits_for_the_first_executor_ends_when_the_application_is_to_stop(waiting: threading.Event, tmp_path: Path) -> None:
+    batches, stop, spark = made(tmp_path), threading.Event(), SparkOf("k8s://cluster")
+    thread = threading.Thread(target=find_owners, args=(spark, batches, 2, stop))
+    thread.start()
+    assert waiting.wait(60)
+    assert thread.is_alive()
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
     batches.close()
 
 

@@ -10,7 +10,7 @@ from numba import njit, types
 from app.cep.cells.arrays import BECAME_FLOAT, STATES_PER_WORD
 from app.cep.cells.kernels_memory import as_float, load
 from app.cep.kernel import kernel
-from app.cep.predicates.kernels_values import compare_mixed
+from app.cep.predicates.kernels_values import compare_mixed, wrapped_difference
 from app.cep.predicates.opcodes import ABSENT, LEFT_FLOAT, MODE_DIFFERENCE, MODE_FLOATS, NULL, OUTCOMES, RIGHT_FLOAT
 
 
@@ -33,7 +33,7 @@ def compare_cells(mode, operator, limit, states_at, cells, left, left_cell, righ
             x, y = as_float(a), as_float(b)
             order = (x > y) - (x < y) if x == x and y == y else 2
         elif mode == MODE_DIFFERENCE:
-            difference = a - b
+            difference = wrapped_difference(a, b)
             order = (difference > limit) - (difference < limit) if ((a ^ b) & (a ^ difference)) >= 0 else 3
         else:
             order = (a > b) - (a < b)

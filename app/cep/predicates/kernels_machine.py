@@ -16,7 +16,17 @@ from app.cep.cells.arrays import STATES_PER_WORD
 from app.cep.cells.kernels_memory import load
 from app.cep.cells.kernels_types import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS
 from app.cep.kernel import kernel
-from app.cep.predicates.kernels_values import among, arithmetic, between, call, compare_values, order_holds, worse
+from app.cep.predicates.kernels_values import (
+    among,
+    arithmetic,
+    between,
+    call,
+    compare_values,
+    order_holds,
+    worse,
+    wrapped_difference,
+    wrapped_sum,
+)
 from app.cep.predicates.opcodes import (
     ABSENT,
     FLOAT,
@@ -70,7 +80,7 @@ def run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
             plain = False
             if op == OP_ADD:
                 if kinds == INTEGER:
-                    total = left + right
+                    total = wrapped_sum(left, right)
                     plain = ((left ^ total) & (right ^ total)) >= 0
                     if plain:
                         values[top] = total
@@ -79,7 +89,7 @@ def run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
                     floats[top] = floats[top] + floats[top + 1]
             elif op == OP_SUBTRACT:
                 if kinds == INTEGER:
-                    total = left - right
+                    total = wrapped_difference(left, right)
                     plain = ((left ^ right) & (left ^ total)) >= 0
                     if plain:
                         values[top] = total

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from app.cep.cells.arrays import STATES_PER_WORD, Texts
 from app.cep.cells.kernels_types import PROGRAMS, SCRATCH, TABLE, TEXTS
@@ -123,6 +123,18 @@ def worse(left, right):
     return INTEGER
 
 
+@njit(inline="always")
+def wrapped_sum(a, b):
+    """The sum of two integers as 64 bit have it. Numba promises LLVM that signed integers do not wrap, so whoever looks whether they have must not add them as such."""
+    return np.int64(np.uint64(a) + np.uint64(b))
+
+
+@njit(inline="always")
+def wrapped_difference(a, b):
+    """The difference; see `wrapped_sum`."""
+    return np.int64(np.uint64(a) - np.uint64(b))
+
+
 @kernel(types.boolean(types.int64, types.int64), counted=False)
 def fits_product(a, b):
     """Whether the product of two integers, neither of them 0, is one of 64 bit."""
@@ -135,7 +147,7 @@ def fits_product(a, b):
 def whole_arithmetic(scratch, i, operator):
     """Product, sum or difference of two integers; outside 64 bit a float.
 
-    What is outside is known beforehand: numba promises LLVM that signed integers do not wrap, and a check of what has wrapped may be left out.
+    What is outside is known beforehand; see `wrapped_sum`.
     """
     tags, values = scratch.tags, scratch.values
     floats = values.view(np.float64)

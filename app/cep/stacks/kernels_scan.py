@@ -125,6 +125,8 @@ def advance(plan, machine, candidates, memory, output, first, stop, watermark):
         at = row - base
         if hashes[i] == OUTSIDE:
             keep_outside(plan, memory, fresh, i, mask, row)
+            if low == row:
+                oldest_time = time
             row += 1
             continue
         # the partition's slot: the key's own, or where it may be entered (free, or of a partition that has died)

@@ -3,7 +3,8 @@
 Pure: the clock is passed in. What is decided here goes into the directive, so a repeated batch sees the same silence.
 
 * A source (topic partition) that has delivered nothing for its stream's ``idle_after`` is left out of the stream's watermark.
-* When all sources of a stream are silent, the stream's time goes on with the clock, from its greatest event time at the moment it fell silent.
+* When all sources of a stream are silent, the stream's time goes on with the clock, from its greatest event time at the moment it fell silent; also
+  while the driver is down, when the time of day tells how long that was.
 * When a stream that was silent as a whole speaks again, all its sources count as heard: a producer that begins (or a recording that is sent at full
   speed) reaches the topic partitions one after the other, and the first must not leave the others behind.
 * A heartbeat starts a batch when the input is silent and something waits that only time can release.
@@ -50,6 +51,7 @@ class IdleSources:
         self._lateness = dict(lateness or {})
         self._stream: dict[int, str] = {}
         self._heard_ms: dict[int, int] = {}
+        self._spoke_ms: dict[str, int] = {}
         self._times: dict[str, int] = {}
 
     def assign(self, sources: Iterable[SourceOfStream], now_ms: int) -> None:
@@ -68,7 +70,12 @@ class IdleSources:
             if source in speaking or stream in waking:
                 self._heard_ms[source] = max(now_ms, self._heard_ms[source])
         for stream in streams:
+            self._spoke_ms[stream] = now_ms
             self._times.pop(stream, None)
+
+    def expect_all(self, now_ms: int) -> None:
+        """Every source gets time to speak before it is left out."""
+        self._heard_ms = {source: max(now_ms, heard) for source, heard in self._heard_ms.items()}
 
     def decide(self, greatest_times: Mapping[int, int], now_ms: int) -> Silence:
         """What is silent now.
@@ -103,15 +110,31 @@ class IdleSources:
         """Milliseconds since any source was heard of; 0 when there are no sources."""
         return min((now_ms - heard for heard in self._heard_ms.values()), default=0)
 
-    def snapshot(self) -> dict[str, Any]:
-        """JSON values."""
+    def snapshot(self, now_ms: int, at_ms: int) -> dict[str, Any]:
+        """JSON values.
+
+        Args:
+            now_ms: the clock.
+            at_ms: the time of day.
+        """
         return {
-            "heard_ms": {str(s): at for s, at in sorted(self._heard_ms.items())},
+            "at_ms": at_ms,
+            "silent_ms": {stream: now_ms - spoke for stream, spoke in sorted(self._spoke_ms.items())},
             "stream": {str(s): n for s, n in sorted(self._stream.items())},
         }
 
-    def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:
-        """Goes on after a restart. While the driver was down nobody listened, so every source counts as heard now."""
+    def restore(self, snapshot: Mapping[str, Any], now_ms: int, at_ms: int) -> None:
+        """Goes on after a restart. While the driver was down nobody listened, so every source gets time to speak; if then none does, its stream has been silent all the while.
+
+        Args:
+            snapshot: of `snapshot`; of what an older version wrote, nothing says how long streams had been silent.
+            now_ms: the clock.
+            at_ms: the time of day.
+        """
+        down_ms = max(0, at_ms - snapshot.get("at_ms", at_ms))
+        self._spoke_ms = {
+            name: now_ms - silent - down_ms for name, silent in snapshot.get("silent_ms", {}).items() if name in self._idle_after
+        }
         for source, stream in snapshot.get("stream", {}).items():
             if stream in self._idle_after:
                 self._stream[int(source)] = stream
@@ -131,9 +154,9 @@ class IdleSources:
         seen = [greatest_times[source] for source in sources if source in greatest_times]
         if not seen:
             return None
-        last_heard = max(self._heard_ms[source] for source in sources)
-        # Never back: a clock that was set back, or sources that were assigned meanwhile, must not undo what was decided.
-        return max(max(seen) + max(0, now_ms - last_heard), self._times.get(stream, max(seen)))
+        spoke = self._spoke_ms.get(stream, max(self._heard_ms[source] for source in sources))
+        # Never back: a clock that was set back must not undo what was decided.
+        return max(max(seen) + max(0, now_ms - spoke), self._times.get(stream, max(seen)))
 
 
 @dataclass(frozen=True, slots=True)

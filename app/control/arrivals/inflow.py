@@ -136,7 +136,9 @@ class Inflow:
         self._planned_ms = now_ms
         planned = PlannedBatch(batch, at_ms, records, since_ms)
         silence = self._idle.decide(greatest_times, now_ms)
-        return Incoming(planned, greatest_times, self._idle.sources, silence, self.sources.topics_by_stream(), self._idle.snapshot())
+        return Incoming(
+            planned, greatest_times, self._idle.sources, silence, self.sources.topics_by_stream(), self._idle.snapshot(now_ms, at_ms)
+        )
 
     def remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         """A batch is over.
@@ -180,10 +182,22 @@ class Inflow:
         self._last_beat_ms = now_ms
         return True
 
-    def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:
-        """Goes on from `Incoming.memory`, after a restart; topic partitions that are no longer read, of topics that were left out or made anew, drive no clock."""
+    def restore(
+        self, snapshot: Mapping[str, Any], came: Iterable[int], greatest_times: Mapping[int, int], *, now_ms: int, at_ms: int
+    ) -> None:
+        """Goes on after a restart; topic partitions that are no longer read, of topics that were left out or made anew, drive no clock.
+
+        Args:
+            snapshot: the last `Incoming.memory`.
+            came: sources whose events were in its batch.
+            greatest_times: by source, the greatest event time up to the end of its batch, ms.
+            now_ms: the clock.
+            at_ms: the time of day.
+        """
+        self._greatest_times = dict(greatest_times)
         read = {source: name for source, name in snapshot.get("stream", {}).items() if self.sources.stream_of(int(source)) == name}
-        self._idle.restore({**snapshot, "stream": read}, now_ms)
+        silent_ms = {**snapshot.get("silent_ms", {}), **{name: 0 for source in came if (name := self.sources.stream_of(source))}}
+        self._idle.restore({**snapshot, "stream": read, "silent_ms": silent_ms}, now_ms, at_ms)
 
     def _records_of(self, batch: int) -> dict[str, int] | None:
         ranges = self._ranges(batch)
@@ -194,7 +208,9 @@ class Inflow:
         """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run. Who sent no event lately is not known to speak before one is there."""
         speaking = [source for source in self.sources.those_of(self._speakers(batch) or ()) if source not in self._mute]
         self._idle.assign(self.sources.with_streams(speaking), now_ms)
-        self._idle.hear(speaking if self._begun else self._idle.sources, now_ms)
+        if not self._begun:
+            self._idle.expect_all(now_ms)
+        self._idle.hear(speaking, now_ms)
         self._begun = True
 
 

@@ -204,7 +204,8 @@ class Watchdog:
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
         self._begins = False
-        self._running.behind = list(self._handed)
+        complete = self._complete()
+        self._running.behind = [query for query in self._handed if query in complete]
 
     def _complete(self) -> list[str]:
         """Queries that are to be complete after an outage."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from app.bucket.composition import with_all_read
 from app.bucket.hold import FOREVER, NEVER
 from app.delivery.bounds import TopicAndPartition
 from app.delivery.positions import Positions
@@ -60,12 +61,13 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
             )
     begun = {place: max(since.time, NEVER) for place in bounds}
     found = {} if since.time <= NEVER else positions.at({place: time - since.ahead.get(place[0], 0) for place, time in begun.items()})
+    older = {place[0] for place, offset in found.items() if bounds[place][0] < bounds[place][1] and offset != bounds[place][0]}
     read = {}
     for place, (low, _) in bounds.items():
         first, end = live.first.get(place, 0), live.ends.get(place, 0)
         wanted = first if since.time <= NEVER else found[place]
         start = min(end, max(first, end if wanted is None else wanted))
-        gone = low > first or place[0] in live.renewed
+        gone = low > first or place[0] in live.renewed - older  # a topic that was there before had nothing in partitions that begin later
         if gone and start <= low and end > first and live.greatest.get(place, FOREVER) >= since.time:
             _refuse_deleted(positions, place, low, since)
         if start < end:
@@ -105,7 +107,7 @@ def newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Map
     found: dict[str, str] = {}
     for plan in plans:
         since = begun[plan.name]
-        for topic in () if since is None else topics_of([plan], live.deployment):
+        for topic in () if since is None else topics_of(with_all_read([plan], live.deployment.catalog), live.deployment):
             times = [positions.time_at(place, span.start) for place, span in read.items() if place[0] == topic]
             oldest = min((time for time in times if time is not None), default=None)
             if since is not None and oldest is not None and oldest < since + SETTLED_MS:

@@ -104,7 +104,7 @@ def run_unshed(
     """
     course = Course(terms, tell)
     tasks = TaskSettings(settings.checkpoint.uri, schema_keeping(settings), NoDesk(), settings.spark.stall_after / 1000)
-    with matching(spark, settings, course, lambda _, table: take(table), answers_of_read) as batches:
+    with matching(spark, settings, course, lambda _, table: take(table), answers=answers_of_read) as batches:
         batches.prepare(terms.fingerprint)
         batch = 0
         while ranges := course.plan(batch):
