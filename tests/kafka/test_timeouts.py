@@ -17,7 +17,7 @@ QUERY = """\
 name: unpaid
 event: SEQ(Reading order, Reading payment)
 where: "[tag] AND order.step = 1 AND payment.step = 2"
-within: 4 s
+within: 12 s
 on_timeout: emit
 return: {tag: order.tag, waited: payment.time - order.time}
 output: {key: tag}
@@ -27,7 +27,7 @@ STREAM = "unpaid.readings"
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_a_timeout_arrives_though_no_further_event_comes(embedded, tmp_path):
+def test_a_timeout_arrives_though_no_further_event_comes_also_behind_a_restart(embedded, tmp_path):
     (tmp_path / "reading.avsc").write_text(json.dumps(READING))
     (tmp_path / "unpaid.yaml").write_text(QUERY)
     stream = {"topics": [STREAM], "schemas": [str(tmp_path / "reading.avsc")], "time": "time", "idle_after": "1 s", "partitions": 1}
@@ -59,13 +59,21 @@ def test_a_timeout_arrives_though_no_further_event_comes(embedded, tmp_path):
     unpaid = read[b"unpaid"]
     assert unpaid["missing"] == ["payment"]
     assert unpaid["fields"] == {"tag": "unpaid", "waited": None}
-    assert unpaid["time"].timestamp() * 1000 == pytest.approx(start_ms + 5000, abs=1)
+    assert unpaid["time"].timestamp() * 1000 == pytest.approx(start_ms + 13_000, abs=1)
     assert [(event["variable"], event["offset"]) for event in unpaid["events"]] == [("order", 1)]
     assert int.from_bytes(found[0].value[1:5], "big") == outputs[0].schema_id
     headers = next(record.headers for record in found if record.key == b"unpaid")
     assert headers["ce_type"] == b"cep.unpaid.v1.timeout"
     assert headers["ce_id"].decode() == unpaid["id"]
     until(lambda: 'cep_timeouts_emitted_total{query="unpaid"} 2.0' in application.text("/metrics"), seconds=20, alive=application.alive)
+    producer.produce(STREAM, encoded(READING, schema_id, time=int(time.time() * 1000), tag="later", step=1))
+    producer.flush()
+    until(lambda: application.committed().get((STREAM, 0), 0) >= 4, seconds=60, alive=application.alive)
     assert application.stop() == 0
-    assert len(timeouts()) == 2
+    assert len(timeouts()) == 2, "it is not due before the driver is away"
+    application.started()
+    found = until(lambda: len(timeouts()) >= 3 and timeouts(), seconds=60, pause=1.0, alive=application.alive)
+    assert [record.key for record in found].count(b"later") == 1
+    assert application.stop() == 0
+    assert len(timeouts()) == 3
     assert len(records_of(embedded.broker.bootstrap_servers, "unpaid.unpaid")) == 1

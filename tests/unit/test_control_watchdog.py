@@ -471,6 +471,37 @@ def test_decisions_are_deterministic_and_survive_a_restart_of_the_driver() -> No
     assert [one.get("q", 0.0) for one in cut.ratios] == pytest.approx([one.get("q", 0.0) for one in whole.ratios], abs=0.021)
 
 
+def test_a_ratio_of_events_is_none_of_partial_matches() -> None:
+    """The learner takes another shedder in the middle of an overload, which drops something else."""
+    plant, watchdog = at_capacity(costly(), 1.6), a_watchdog(ONE)
+    plant.run(watchdog, batches=40)
+    assert watchdog.ratios["q"] > 0.3
+    kept, of_matches = json.loads(json.dumps(watchdog.snapshot())), replace(ONE, shedder="pspice", of_matches=True)
+    for query, ratios in ((ONE, watchdog.ratios), (replace(ONE, shedder="espice"), watchdog.ratios), (of_matches, {})):
+        again = a_watchdog(query)
+        again.restore(kept)
+        again.go_on()
+        assert again.ratios == ratios
+    back = a_watchdog(ONE)
+    back.restore(json.loads(json.dumps(again.snapshot())))
+    assert back.ratios == {}
+
+
+def test_costs_by_partial_matches_say_nothing_of_events() -> None:
+    costs = QueryCosts({"q": [STREAM]})
+    for _ in range(20):
+        costs.learn({"q": QueryObservation(1_000, 0, 200.0, 300.0, 400, 0.25)}, {STREAM: 1_000}, 0, 100.0)
+    assert costs.of_matches == {"q"}
+    same, other = QueryCosts({"q": [STREAM]}), QueryCosts({"q": [STREAM]})
+    same.restore(json.loads(json.dumps(costs.snapshot())))
+    other.restore(json.loads(json.dumps(costs.snapshot())), {"q"})
+    assert (same.of_matches, other.of_matches) == ({"q"}, set())
+    loads = [one.load({STREAM: 1_000.0}) for one in (same, other)]
+    assert [list(load.by_matches) for load in loads] == [[0], []]
+    assert [load.effect.tolist() for load in loads] == [[0.0], [1.0]]
+    assert loads[0].whole_ms.tolist() == loads[1].whole_ms.tolist(), "what an event costs is known"
+
+
 def test_the_ratios_of_an_earlier_version_go_on_until_something_is_known() -> None:
     watchdog = a_watchdog(ONE)
     watchdog.restore({"running": {"ratio": 0.4, "ratios": {"q": 0.4, "gone": 0.9}, "last_batch": 7}, "costs": [[1, 1, 1.0]]})

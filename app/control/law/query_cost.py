@@ -260,6 +260,11 @@ class QueryCost:
         """Work per event if all are kept, and were."""
         return self.spent_ms / self.whole if self.whole else 0.0
 
+    def of_another_shedder(self) -> None:
+        """Partial matches are shed from now on instead of events, or the other way round: what was known of the ones says nothing about the others."""
+        self.effect, self.reference, self.matches, self.newest_matches = 1.0, 0.0, 0.0, 0.0
+        self.by_matches = MatchCosts()
+
     def _learn_effect(self, seen: QueryObservation) -> None:
         if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
             self.effect = followed(self.effect, min(1.0, seen.shed / seen.candidates / seen.asked))

@@ -163,8 +163,15 @@ class QueryCosts:
             "overlap": self.overlap,
         }
 
-    def restore(self, plain: Mapping[str, Any]) -> None:
-        """Goes on from a snapshot, with the queries that there still are."""
+    def restore(self, plain: Mapping[str, Any], changed: Collection[str] = ()) -> None:
+        """Goes on from a snapshot, with the queries that there still are.
+
+        Args:
+            plain: the snapshot.
+            changed: queries that shed partial matches from now on instead of events, or the other way round.
+        """
         self._known |= {query: restored(values) for query, values in plain["queries"].items() if query in self._known}
+        for query in changed:
+            self._known[query].of_another_shedder()
         self._gathered = None
         self._rest, self.overlap = remembered(Rest, plain["rest"]), plain["overlap"]

@@ -185,21 +185,31 @@ class Watchdog:
     def snapshot(self) -> dict[str, Any]:
         """Everything that decisions depend on, as JSON values."""
         costs = [[one.consumed, one.shipped, round(one.work_ms, 3), round(one.duration_ms, 3), one.trust] for one in self._batches]
-        return {"format": FORMAT, "running": asdict(self._running), "batches": costs, "costs": self._costs.snapshot()}
+        of_matches = [name for name, watched in self._queries.items() if watched.sheds and watched.of_matches]
+        return {
+            "format": FORMAT,
+            "running": asdict(self._running),
+            "batches": costs,
+            "costs": self._costs.snapshot(),
+            "of_matches": of_matches,
+        }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Goes on from a snapshot; the warm-up starts again. Of one that an earlier version wrote, the ratios."""
         known = {name for name, watched in self._queries.items() if watched.sheds}
         running = snapshot.get("running", {})
+        before = snapshot.get("costs", {}).get("queries", {}).keys() if "of_matches" in snapshot else ()
+        changed = {name for name in known.intersection(before) if self._queries[name].of_matches != (name in snapshot["of_matches"])}
         if snapshot.get("format") == FORMAT:
             self._running = remembered(Running, running)
             self._batches.extend(BatchCost(*values[: len(fields(BatchCost))]) for values in snapshot["batches"])
-            self._costs.restore(snapshot["costs"])
+            self._costs.restore(snapshot["costs"], changed)
             self._handed = [query for query in self._running.behind if query in known]
         self._running.behind = self._complete()  # there was an outage, of whatever length
-        ratios = running.get("ratios", {})
+        ratios, known = running.get("ratios", {}), known - changed  # of something else
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
+        self._running.aimed = {query: ratio for query, ratio in self._running.aimed.items() if query in known}
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
