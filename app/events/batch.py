@@ -220,6 +220,22 @@ def concatenate(batches: Sequence[EventBatch]) -> EventBatch:
     )
 
 
+def concatenate_streams(batches: Sequence[EventBatch]) -> EventBatch:
+    """As `concatenate`, of events of several streams: a column that is of one kind in one of them and of another in the next is left out, since no query over both may speak of it.
+
+    >>> whole, text = Column(Kind.INTEGER, np.array([5])), Column(Kind.STRING, np.array([0]), None, Dictionary.of([b"x"]))
+    >>> parts = [events_of_types(["A"], [1], {"id": whole, "code": column}) for column in (whole, text)]
+    >>> list(concatenate_streams(parts).columns)
+    ['id']
+    """
+    kinds: dict[str, set[Kind]] = {}
+    for batch in batches:
+        for name, column in batch.columns.items():
+            kinds.setdefault(name, set()).add(column.kind)
+    shared = [name for name, own in kinds.items() if len(own) == 1 or own in JOINED_AS_FLOATS]
+    return concatenate(batches if len(shared) == len(kinds) else [with_columns(batch, shared) for batch in batches])
+
+
 def empty_batch() -> EventBatch:
     """A batch without events and columns."""
     none = np.zeros(0, dtype=np.int64)

@@ -10,7 +10,7 @@ from app.config.settings import Settings
 from app.delivery.security import consumer_options
 from app.delivery.span import Part, Span
 from app.events.avro import parse_schema
-from app.events.batch import PARTITION_BITS, EventBatch, concatenate, empty_batch, in_total_order, take
+from app.events.batch import PARTITION_BITS, EventBatch, concatenate, concatenate_streams, empty_batch, in_total_order, take
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.registry import Registry, registry_settings
@@ -45,7 +45,7 @@ def newest_of(
         first += len(settings.streams[stream].topics)
         parts.append(batch)
         whole_from += [] if since_ms is None else [since_ms]
-    batch = in_total_order(concatenate(parts))
+    batch = in_total_order(concatenate_streams(parts))
     return take(batch, np.flatnonzero(batch.time >= max(whole_from))) if whole_from else batch
 
 

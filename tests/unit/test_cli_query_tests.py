@@ -169,3 +169,29 @@ def test_what_a_type_lacks_in_one_stream_its_events_of_that_stream_lack(tmp_path
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "q.yml").write_text(CALLED_OFF)
     assert [outcome.passed for outcome in run_tests([tmp_path / "q.yml"], settings_of(tmp_path / "settings.yaml"))] == [True, True]
+
+
+OTHER_KINDS = """
+name: q
+from: [s1, s2]
+event: SEQ(A a, B b)
+where: "[id]"
+within: 1 m
+return: {id: a.id}
+tests:
+  - name: one
+    given: |
+      0s A id=1 code=x
+      1s B id=1 code=7
+    expect: [{id: 1}]
+"""
+
+
+def test_streams_may_mean_other_things_by_a_name_that_the_query_does_not_speak_of(tmp_path: Path) -> None:
+    for name, kind in (("A", "string"), ("B", "long")):
+        fields = [{"name": "time", "type": "long"}, {"name": "id", "type": "long"}, {"name": "code", "type": kind}]
+        (tmp_path / f"{name}.avsc").write_text(json.dumps({"type": "record", "name": name, "fields": fields}))
+    streams = {stream: {"topics": [stream], "schemas": [f"{name}.avsc"], "time": "time"} for stream, name in (("s1", "A"), ("s2", "B"))}
+    (tmp_path / "settings.yaml").write_text(json.dumps({"streams": streams}))
+    (tmp_path / "q.yml").write_text(OTHER_KINDS)
+    assert [outcome.passed for outcome in run_tests([tmp_path / "q.yml"], settings_of(tmp_path / "settings.yaml"))] == [True]

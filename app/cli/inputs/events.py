@@ -18,7 +18,7 @@ from app.cli.inputs.query_streams import configured_records, print_findings
 from app.config.settings import Settings, Stream
 from app.errors import NO_SPACE, CepError, DependencyError, Finding, FindingsError
 from app.events.avro import Leaf, StreamRecords
-from app.events.batch import EventBatch, concatenate, in_total_order, take
+from app.events.batch import EventBatch, concatenate_streams, in_total_order, take
 from app.events.conform import conformed
 from app.events.elements import with_named
 from app.events.types import Kind, StreamSchema
@@ -124,7 +124,7 @@ class ReplayInput:
             return in_total_order(self.file.batch)
         parts = [self.of_stream(name) for name in streams]
         lines = np.concatenate([part.line for part in parts])
-        batch = concatenate(_alike([part.batch for part in parts]))
+        batch = concatenate_streams([part.batch for part in parts])
         _, first = np.unique(lines, return_index=True)
         return in_total_order(batch if len(first) == len(batch) else take(batch, first))
 
@@ -161,18 +161,6 @@ class ReplayInput:
     def line_finder(self) -> LineFinder:
         """Finds the lines of events by their positions."""
         return LineFinder.of(self.file)
-
-
-def _alike(batches: Sequence[EventBatch]) -> list[EventBatch]:
-    """Without columns that are of one kind in one stream and of another in the next: no query over both may speak of them."""
-    kinds: dict[str, set[Kind]] = {}
-    for batch in batches:
-        for name, column in batch.columns.items():
-            kinds.setdefault(name, set()).add(column.kind)
-    clashing = {name for name, own in kinds.items() if len(own) > 1 and not own <= set(NUMERIC)}
-    if not clashing:
-        return list(batches)
-    return [replace(batch, columns={name: column for name, column in batch.columns.items() if name not in clashing}) for batch in batches]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from app.cli.settings_file import StreamsFile
 from app.cli.whole_files import write_whole
 from app.config.settings import Settings
 from app.errors import CepError, FindingsError
-from app.events.batch import EventBatch, concatenate, in_total_order, take
+from app.events.batch import EventBatch, concatenate_streams, in_total_order, take
 from app.events.conform import conformed
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.files.gathering import FileEvents, parse_events
@@ -226,7 +226,7 @@ def _batch(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> EventB
         return in_total_order(file.batch)
     if all(schema.types == schemas[0].types for schema in schemas):
         return in_total_order(conformed(file.batch, schemas[0]).batch)
-    return in_total_order(concatenate(list(_by_stream(file, schemas))))
+    return in_total_order(concatenate_streams(list(_by_stream(file, schemas))))
 
 
 def _by_stream(file: FileEvents, schemas: list[StreamSchema]) -> Iterator[EventBatch]:

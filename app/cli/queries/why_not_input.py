@@ -12,7 +12,7 @@ from app.cep.matches import Matches
 from app.cli.inputs.events import ReplayInput
 from app.cli.replay.composites import ReadComposites
 from app.cli.replay.replay import Matching
-from app.events.batch import EventBatch, concatenate, take
+from app.events.batch import EventBatch, concatenate_streams, take
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 
 
@@ -57,7 +57,7 @@ def events_of(plan: Plan, catalog: Catalog, source: ReplayInput) -> QueryEvents:
     if not parts:
         empty = source.sorted_events(_raw_streams(needed))
         return QueryEvents(take(empty, np.zeros(0, np.int64)), [], silent)
-    batch = concatenate(parts)
+    batch = concatenate_streams(parts)
     batch = take(batch, np.lexsort((read.places(batch.source, batch.offset), batch.source, batch.time)))
     composite = batch.source == COMPOSITES
     plain = finder.lines_of(np.where(composite, 0, batch.source), np.where(composite, 0, batch.offset)).tolist()
