@@ -6,7 +6,7 @@ file) is the offset, unless a JSON line carries ``"position": [topic, partition,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import Finding, Location
-from app.events.batch import Column, EventBatch, concatenate, empty_batch, take
+from app.events.batch import PARTITION_BITS, PRESENT, Column, EventBatch, concatenate, empty_batch, take
 from app.events.learnt import Learnt, Piece
 from app.events.rows import column_of
 from app.events.spool import HELD_BYTES, Spool
@@ -48,6 +48,7 @@ class FileEvents:
         lines: int64 (events,), 0-based line of each event.
         streams: text column of the streams that events name, null where they name none; None when none does.
         topics: of the positions in the file, sorted; `source_number` counts along them.
+        positioned: bool (events,), which events have a position; None without ``topics``.
         skipped: number of unreadable lines left out.
         findings: the first of them.
     """
@@ -57,17 +58,33 @@ class FileEvents:
     lines: NDArray[np.int64]
     streams: Column | None = None
     topics: tuple[str, ...] = ()
+    positioned: NDArray[np.bool_] | None = None
     skipped: int = 0
     findings: tuple[Finding, ...] = ()
 
-    def of_stream(self, stream: str) -> FileEvents:
-        """Only the events that belong to the stream: those that name it and those that name none."""
-        if self.streams is None or self.streams.dictionary is None:
+    def of_stream(self, stream: str, elsewhere: Collection[str] = ()) -> FileEvents:
+        """Only the events that belong to a stream: those that name it, and those that name none and stood in no topic of others.
+
+        Args:
+            stream: its name.
+            elsewhere: topics of other streams.
+        """
+        own = ~self._stood_in(elsewhere)
+        if self.streams is not None and self.streams.dictionary is not None:
+            named = np.array([entry == stream.encode() for entry in self.streams.dictionary.entries()], dtype=bool)[self.streams.values]
+            own = named if self.streams.state is None else np.where(self.streams.state == PRESENT, named, own)
+        if own.all():
             return self
-        named = np.array([entry == stream.encode() for entry in self.streams.dictionary.entries()], dtype=bool)
-        own = named[self.streams.values]
-        rows = np.flatnonzero(own if self.streams.state is None else own | (self.streams.state != 0))
-        return FileEvents(take(self.batch, rows), self.schema, self.lines[rows], None, self.topics, self.skipped, self.findings)
+        rows = np.flatnonzero(own)
+        positioned = None if self.positioned is None else self.positioned[rows]
+        return replace(self, batch=take(self.batch, rows), lines=self.lines[rows], streams=None, positioned=positioned)
+
+    def _stood_in(self, topics: Collection[str]) -> NDArray[np.bool_]:
+        """Which events have a position in one of some topics, bool (events,)."""
+        numbers = [number for number, topic in enumerate(self.topics) if topic in topics]
+        if self.positioned is None or not numbers:
+            return np.zeros(len(self.batch), dtype=bool)
+        return self.positioned & np.isin(self.batch.source >> PARTITION_BITS, numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +124,13 @@ class Gathered:
         lines = np.concatenate([np.zeros(0, np.int64), *(piece.lines for piece in pieces)])
         streams = _streams(pieces)
         batch = concatenate([piece.batch for piece in pieces]) if pieces else empty_batch()
-        return FileEvents(batch, self.schema, lines, streams, topics, self.unreadable.count, tuple(self.unreadable.findings))
+        positioned = _positioned(pieces) if topics else None
+        return FileEvents(batch, self.schema, lines, streams, topics, positioned, self.unreadable.count, tuple(self.unreadable.findings))
+
+
+def _positioned(pieces: Sequence[Piece]) -> NDArray[np.bool_]:
+    parts = (np.zeros(len(piece), dtype=bool) if piece.positioned is None else piece.positioned for piece in pieces)
+    return np.concatenate([np.zeros(0, dtype=bool), *parts])
 
 
 def _streams(pieces: Sequence[Piece]) -> Column | None:

@@ -213,6 +213,32 @@ def test_lines_that_name_a_stream_belong_to_it_alone_others_to_all(cep) -> None:
     assert found == [("other", (0, 1)), ("other", (0, 2)), ("other", (1, 2)), ("rise", (0, 2))]
 
 
+TOPICS = "streams:\n  quotes: {topics: [q]}\n  trades: {topics: [t]}\n"
+
+
+@pytest.mark.parametrize(("topic", "streams"), [("q", ["quotes"]), ("t", ["trades"]), ("unknown", ["quotes", "trades"])])
+def test_a_recording_of_a_topic_belongs_to_the_stream_that_has_it(cep, topic, streams) -> None:
+    write("c.yaml", TOPICS)
+    write("q.yaml", QUERY.replace("rise", "of-quotes") + "---\n" + QUERY.replace("rise", "of-trades").replace("from: quotes", "from: trades"))
+    write("e.jsonl", events(*(quote(k, float(k), position=[topic, 0, k]) for k in range(2))))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--settings", "c.yaml")
+    assert code == 0, err
+    assert sorted(o["query"] for o in objects(out)) == [f"of-{stream}" for stream in streams]
+
+
+def test_a_recording_is_not_held_against_the_schemas_of_other_streams(cep) -> None:
+    for stream, more in (("quotes", []), ("trades", ["volume"])):
+        fields = [{"name": name, "type": "double"} for name in ("price", *more)]
+        fields += [{"name": "time", "type": "long"}, {"name": "symbol", "type": "string"}]
+        write(f"{stream}.avsc", json.dumps({"type": "record", "name": "Quote", "fields": fields}))
+    streams = {stream: {"topics": [stream], "schemas": [f"{stream}.avsc"], "time": "time"} for stream in ("quotes", "trades")}
+    write("c.yaml", json.dumps({"streams": streams}))
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(*(quote(k, float(k), position=["quotes", 0, k]) for k in range(2))))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--settings", "c.yaml")
+    assert (code, len(objects(out))) == (0, 1), err
+
+
 def test_an_event_of_two_streams_is_late_when_it_is_late_for_both_and_counts_once(cep) -> None:
     write("q.yaml", QUERY.replace("from: quotes", "from: [a, b]"))
     write("c.yaml", "streams:\n  a: {allowed_lateness: 0 s}\n  b: {allowed_lateness: 2 s}\n")

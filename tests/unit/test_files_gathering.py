@@ -87,6 +87,23 @@ def test_positions_replace_lines_in_the_total_order_and_streams_select():
     assert events.of_stream("other").lines.tolist() == [0, 2, 3]
 
 
+def test_events_that_stood_in_a_topic_of_other_streams_are_theirs_unless_they_name_the_stream():
+    lines = b"""{"type": "A", "time": 1, "position": ["u", 0, 9]}
+{"type": "A", "time": 1, "position": ["t", 2, 8], "stream": "s"}
+{"type": "A", "time": 1, "stream": "other", "position": ["t", 1, 8]}
+{"type": "A", "time": 1, "position": "left wing"}
+{"type": "A", "time": 1, "position": ["t", 1, 9]}
+"""
+    events = parse_events(lines)
+    assert events.positioned.tolist() == [True, True, True, False, True]
+    assert events.of_stream("s", {"t"}).lines.tolist() == [0, 1, 3]
+    assert events.of_stream("other", {"t", "u", "nowhere"}).lines.tolist() == [2, 3]
+    assert events.of_stream("s", {"nowhere"}).lines.tolist() == [0, 1, 3, 4]
+    recorded = parse_events(lines.splitlines(keepends=True)[0])
+    assert len(recorded.of_stream("s", {"u"}).batch) == 0
+    assert recorded.of_stream("s", {"t"}).lines.tolist() == [0]
+
+
 BAD = b"""{"type": "A", "time": 5, "x": 1}
 {"type": "A", "time": 6, "x": "one"}
 {"type": "A"

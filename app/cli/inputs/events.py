@@ -104,7 +104,7 @@ class ReplayInput:
         known = self.configured.get(name)
         if known is not None:
             return known
-        own = self.file.of_stream(name)
+        own = _events_of(self.file, name, self.settings)
         renames = self.settings.streams[name].rename if self.settings is not None and name in self.settings.streams else {}
         if not renames:
             return StreamEvents(StreamSchema(name, own.schema.types, None, inferred=True), own.batch, own.lines)
@@ -288,7 +288,7 @@ def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) 
     records = configured_records(settings, choices.elements) if settings and not choices.infer else {}
     file = gathered.whole()
     bad: dict[int, str] = {}
-    configured = {name: _conformed(file.of_stream(name), one, bad) for name, one in records.items()}
+    configured = {name: _conformed(_events_of(file, name, settings), one, bad) for name, one in records.items()}
     if bad and not choices.skip:
         shown = sorted(bad.items())
         findings = [Finding(message, gathered.location(line)) for line, message in shown[:MAX_FINDINGS]]
@@ -296,6 +296,12 @@ def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) 
             findings.append(Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", gathered.location(shown[MAX_FINDINGS][0])))
         raise FindingsError(findings)
     return ReplayInput(file, settings, configured, file.skipped + len(bad))
+
+
+def _events_of(file: FileEvents, name: str, settings: Settings | None) -> FileEvents:
+    """The events that belong to a stream, not those that stood in topics of other streams of the settings."""
+    streams = {} if settings is None else settings.streams
+    return file.of_stream(name, {topic for other, stream in streams.items() if other != name for topic in stream.topics})
 
 
 def _conformed(events: FileEvents, records: StreamRecords, bad: dict[int, str]) -> StreamEvents:

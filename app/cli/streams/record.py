@@ -38,7 +38,8 @@ def record(  # noqa: PLR0917 - the command's options
     Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
     Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were. Every line
     says where its event stood ("position": topic, partition, offset), so that `cep replay --settings` finds what the application
-    found: partitions keep their own order, and composite events their identities. Not where the stream has an attribute of that name.
+    found: events keep their stream, partitions their own order, and composite events their identities. Not where the stream has an
+    attribute of that name.
     """
     require_folders(out)
     loaded = load_settings(settings, os.environ)
