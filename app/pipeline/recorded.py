@@ -92,9 +92,11 @@ class StreamReader:
         return Span(self._options, self._topics, since_ms, newest)
 
     def decode(self, part: Part) -> DecodedBatch:
-        """Records as events."""
+        """Records as events; those whose time cannot be are failures, as for the application."""
         source = ((self._first + part.topic) << PARTITION_BITS) | part.partition
-        return self._decoder.decode(part.values, source, part.offset, part.headers if self._with_headers else None, part.timestamp_ms)
+        headers = part.headers if self._with_headers else None
+        decoded = self._decoder.decode(part.values, source, part.offset, headers, part.timestamp_ms)
+        return without_implausible_times(decoded, part.timestamp_ms, self._max_ahead_ms)
 
     def newest(self, count: int) -> tuple[EventBatch, int | None]:
         """The newest events, from the time on from which all partitions are whole; and that time, where there are earlier ones.
@@ -106,7 +108,7 @@ class StreamReader:
             DependencyError: Kafka or registry do not answer.
         """
         span = self.span(newest=count)
-        parts = [without_implausible_times(self.decode(part), part.timestamp_ms, self._max_ahead_ms).batch for part in span.parts()]
+        parts = [self.decode(part).batch for part in span.parts()]
         batch = without_stragglers(concatenate(parts), self._late_ms) if parts else empty_batch()
         cut = [((self._first + self._topics.index(topic)) << PARTITION_BITS) | partition for topic, partition in span.cut]
         firsts = [int(batch.time[own].min()) for source in cut if (own := batch.source == source).any()]

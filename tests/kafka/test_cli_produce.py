@@ -94,7 +94,7 @@ def test_what_was_produced_can_be_recorded_and_is_the_same(settings_file, tmp_pa
     assert invoke("produce", str(file), "--stream", "transit", "--settings", str(settings_file)).exit_code == 0
     done = invoke("record", "transit", "--settings", str(settings_file), "--out", str(out))
     assert done.exit_code == 0
-    assert "0 records that cannot be decoded" in done.stderr
+    assert "0 records that the application refuses" in done.stderr
     found = [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
     places = [tuple(line.pop("position")) for line in found]
     assert len(set(places)) == len(places)

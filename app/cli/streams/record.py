@@ -35,7 +35,8 @@ def record(  # noqa: PLR0917 - the command's options
 ) -> None:
     """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
 
-    Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
+    Reads up to what is there at the start; commits nothing. Records that the application refuses are left out and
+    counted: those that cannot be decoded, and times that are too far ahead of Kafka's (`max_ahead` of the stream).
     Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were. Every line
     says where its event stood ("position": topic, partition, offset), so that `cep replay --settings` finds what the application
     found: events keep their stream, partitions their own order, and composite events their identities. Not where the stream has an
@@ -70,7 +71,7 @@ def record(  # noqa: PLR0917 - the command's options
     if output is Output.json:
         write_json({"stream": stream, "events": written, "undecodable": refused, "file": str(out)})
         return
-    print(f"{written:,} events of {stream}, {refused:,} records that cannot be decoded; {out}", file=sys.stderr)
+    print(f"{written:,} events of {stream}, {refused:,} records that the application refuses; {out}", file=sys.stderr)
 
 
 def _placed(batch: EventBatch, stream: str, topics: Sequence[str]) -> Sequence[str] | None:
