@@ -5,6 +5,7 @@ Pure. The hot way, decoding Kafka records, never sees a row; this is for files, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -125,6 +126,8 @@ KINDS: Mapping[type, Kind] = {
     UUID: Kind.STRING,
 }
 NUMBERS = {Kind.INTEGER, Kind.FLOAT}
+NAMED_FLOATS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Floats for which JSON has no numbers, by the texts that stand for them, as in Avro's JSON."""
 
 
 def converted(value: Any, kind: Kind) -> Any:
@@ -156,6 +159,8 @@ def _to_integer(value: Any, own: Kind) -> int:
 
 
 def _to_float(value: Any, own: Kind) -> float:
+    if own is Kind.STRING and value in NAMED_FLOATS:
+        return NAMED_FLOATS[value]
     if own not in NUMBERS:
         raise BadValueError(f"{value!r} is no number")
     return float(value)
@@ -233,11 +238,11 @@ def _learn(learnt: Learnt, name: str, values: Sequence[Any], bad: dict[int, str]
     classes = {KINDS.get(kind) for kind in set(map(type, values)) - {type(None)}}
     known, given = learnt.known(name), name in learnt.given
     if known is None and classes:
-        first = next(value for value in values if value is not None)
-        known = KINDS.get(type(first), Kind.STRING)
+        known = _first_kind(values)
     if known is None:
         return
-    if known is Kind.INTEGER and not given and (Kind.FLOAT in classes or _has_huge(values, classes)):
+    named = Kind.STRING in classes and any(map(_names_float, values))
+    if known is Kind.INTEGER and not given and (named or Kind.FLOAT in classes or _has_huge(values, classes)):
         known = Kind.FLOAT
     learnt.kinds[name] = known
     fits = {Kind.FLOAT: NUMBERS}.get(known, {known})
@@ -247,11 +252,24 @@ def _learn(learnt: Learnt, name: str, values: Sequence[Any], bad: dict[int, str]
         if value is None:
             continue
         try:
-            if not given and KINDS.get(type(value)) not in fits:
+            if not given and KINDS.get(type(value)) not in fits and not (known is Kind.FLOAT and _names_float(value)):
                 raise BadValueError(f"{value!r} is no {known}, as in the lines before")  # noqa: TRY301
             converted(value, known)
         except BadValueError as error:
             bad.setdefault(k, f'attribute "{name}": {error}')
+
+
+def _first_kind(values: Sequence[Any]) -> Kind:
+    """The kind of the first value that there is; texts that stand for floats are floats where the next one that stands for itself is a number."""
+    present = [value for value in values if value is not None]
+    own = next((KINDS.get(type(value), Kind.STRING) for value in present if not _names_float(value)), Kind.STRING)
+    if not _names_float(present[0]):
+        return own
+    return Kind.FLOAT if own in NUMBERS else Kind.STRING
+
+
+def _names_float(value: Any) -> bool:
+    return isinstance(value, str) and value in NAMED_FLOATS
 
 
 def _positioned(piece: Piece, positions: Sequence[tuple[str, int, int] | None], learnt: Learnt) -> Piece:

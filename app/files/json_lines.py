@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from app.events.batch import NULL, PARTITION_BITS, Column, Dictionary, EventBatch
 from app.events.interning import Interner
 from app.events.learnt import Learnt, Piece
-from app.events.rows import TIME_FACTORS, BadValueError, time_in_ms
+from app.events.rows import NAMED_FLOATS, TIME_FACTORS, BadValueError, time_in_ms
 from app.events.types import Kind
 from app.files import kernels_lines as kernel
 from app.files.kernels_lines import Hard, Lines, Names, read_lines
@@ -266,6 +266,10 @@ class _Scanned:
         """
         tags = self.tags(column)
         counts = np.bincount(tags, minlength=kernel.TEXT_CELL + 1)
+        numeric = not given and known in (None, Kind.INTEGER) and counts[kernel.WHOLE] + counts[kernel.REAL]
+        if counts[kernel.TEXT_CELL] and (known is Kind.FLOAT or numeric):
+            self._read_named_floats(column)
+            counts = np.bincount(tags, minlength=kernel.TEXT_CELL + 1)
         here = frozenset(tag for tag in VALUE_TAGS if counts[tag])
         if not here:
             return None
@@ -284,6 +288,18 @@ class _Scanned:
             values = np.where(tags == kernel.WHOLE, values.astype(np.float64), floats) if counts[kernel.WHOLE] else floats.copy()
             return Column(kind, values if state is None else np.where(present, values, 0.0), state)
         return Column(kind, values.copy() if state is None else np.where(present, values, 0), state)
+
+    def _read_named_floats(self, column: int) -> None:
+        """Makes floats of the texts of a column, where all of them stand for one."""
+        texts = np.flatnonzero(self.tags(column) == kernel.TEXT_CELL)
+        codes, places = np.unique(self.lines.values[column, texts], return_inverse=True)
+        if len(codes) > len(NAMED_FLOATS):
+            return
+        names = [self.dictionary(column).entry(code).decode() for code in codes.tolist()]
+        if set(names) <= set(NAMED_FLOATS):
+            floats = np.array([NAMED_FLOATS[name] for name in names], dtype=np.float64)
+            self.lines.values[column, texts] = floats[places].view(np.int64)
+            self.lines.tags[column, texts] = kernel.REAL
 
 
 VALUE_TAGS = (kernel.TRUTH, kernel.WHOLE, kernel.REAL, kernel.TEXT_CELL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,3 +92,10 @@ def test_an_event_that_the_application_refuses_for_its_time_is_not_recorded(cep,
     told = record((NOW, 1.0), (NOW + 2 * DAY, 2.0), (NOW + 1000, 3.0))
     assert "2 events of quotes, 1 records that the application refuses" in told
     assert prices(cep, "--settings", "s.yaml") == [(1.0, 3.0)]
+
+
+@pytest.mark.parametrize("settings", [True, False])
+def test_floats_that_are_no_numbers_to_json_are_read_again_as_what_they_were(cep, record, settings) -> None:
+    told = record((NOW, math.nan), (NOW + 1, -math.inf), (NOW + 2, 1.0), (NOW + 3, math.inf), (NOW + 4, math.nan))
+    assert "5 events of quotes, 0 records that the application refuses" in told
+    assert len(prices(cep, *(["--settings", "s.yaml"] if settings else []))) == 3, "from -Infinity to 1.0 and Infinity, from 1.0 to Infinity"

@@ -361,6 +361,54 @@ def test_times_and_bytes_of_json_lines_come_back_as_what_the_schema_says():
     assert [again["raw"].dictionary.entry(code) for code in again["raw"].values[present]] == raw
 
 
+def floats(events):
+    return [repr(value) for value in events.batch.columns["x"].values.tolist()]
+
+
+@pytest.mark.parametrize("way", ["kernel", "rows"])
+def test_floats_that_are_no_numbers_to_json_are_texts_between(monkeypatch, way):
+    if way == "rows":
+        monkeypatch.setattr("app.files.json_lines.LineReader.read", lambda *_: None)
+    values = np.array([np.nan, np.inf, -np.inf, 1.5, np.nan])
+    state = np.array([0, 0, 0, 0, NULL], dtype=np.uint8)
+    types = Column(Kind.STRING, np.zeros(5, dtype=np.int32), None, Dictionary.of([b"A"]))
+    batch = EventBatch(np.arange(5), np.zeros(5, np.int64), np.arange(5), types, {"x": Column(Kind.FLOAT, values, state)})
+    lines = b"".join(json_lines([batch]))
+    assert [json.loads(line)["x"] for line in lines.splitlines()] == ["NaN", "Infinity", "-Infinity", 1.5, None]
+    for known in ({}, {"x": Kind.FLOAT}):
+        again = parse_events(lines, FileFormat(kinds=known))
+        assert (kinds(again), floats(again)[:4]) == ({"A": {"x": "float"}}, ["nan", "inf", "-inf", "1.5"])
+        assert again.batch.columns["x"].state.tolist() == [0, 0, 0, 0, NULL]
+    alone = lines.splitlines(keepends=True)[0]
+    assert floats(parse_events(alone, FileFormat(kinds={"x": Kind.FLOAT}))) == ["nan"]
+    assert kinds(parse_events(alone)) == {"A": {"x": "string"}}, "a text like others where nothing says that it is a float"
+    schema = StreamSchema("s", (EventType("A", (Attribute("x", Kind.FLOAT),)),))
+    assert not conformed(parse_events(alone).batch, schema).bad
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        (['"NaN"', "1", '"Infinity"'], ["nan", "1.0", "inf"]),
+        (["1", '"NaN"'], ["1.0", "nan"]),
+        (['"x"', '"NaN"'], None),
+        (['"NaN"', '"x"', '"NaN"'], None),
+    ],
+)
+def test_texts_that_stand_for_floats_are_floats_beside_numbers(cells, read):
+    events = parse_events("".join(f'{{"type": "A", "time": 1, "x": {cell}}}\n' for cell in cells).encode())
+    if read is None:
+        assert texts(events.batch.columns["x"]) == [json.loads(cell) for cell in cells]
+    else:
+        assert floats(events) == read
+
+
+def test_a_text_that_stands_for_no_float_is_told_beside_one_that_does():
+    lines = "".join(f'{{"type": "A", "time": 1, "x": {cell}}}\n' for cell in ('"NaN"', "1.5", '"nan"')).encode()
+    with pytest.raises(FindingsError, match="'nan' is no float, as in the lines before"):
+        parse_events(lines)
+
+
 def test_a_text_with_a_character_that_is_no_byte_is_told():
     schema = StreamSchema("s", (EventType("A", (Attribute("raw", Kind.BYTES),)),))
     found = conformed(parse_events('{"type": "A", "time": 1, "raw": "\u20ac"}'.encode()).batch, schema)
@@ -411,7 +459,7 @@ NUMBER_TEXTS = st.one_of(
 )
 JSON_CELLS = st.one_of(
     st.sampled_from(
-        ["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"a b c d e f g h"']
+        ["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"NaN"', '"-Infinity"', '"a b c d e f g h"']
     ),
     NUMBER_TEXTS,
 )

@@ -37,10 +37,10 @@ def record(  # noqa: PLR0917 - the command's options
 
     Reads up to what is there at the start; commits nothing. Records that the application refuses are left out and
     counted: those that cannot be decoded, and times that are too far ahead of Kafka's (`max_ahead` of the stream).
-    Times are milliseconds and bytes are texts, as JSON has them: with --settings they are read again as what they were. Every line
-    says where its event stood ("position": topic, partition, offset), so that `cep replay --settings` finds what the application
-    found: events keep their stream, partitions their own order, and composite events their identities. Not where the stream has an
-    attribute of that name.
+    Times are milliseconds, and bytes and floats that are no numbers (NaN, Infinity, -Infinity) are texts, as JSON has them: with
+    --settings they are read again as what they were. Every line says where its event stood ("position": topic, partition, offset),
+    so that `cep replay --settings` finds what the application found: events keep their stream, partitions their own order, and
+    composite events their identities. Not where the stream has an attribute of that name.
     """
     require_folders(out)
     loaded = load_settings(settings, os.environ)

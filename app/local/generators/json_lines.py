@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import orjson
 
 from app.events.batch import ABSENT, PARTITION_BITS, PRESENT, Column, EventBatch
+from app.events.rows import NAMED_FLOATS
 from app.events.types import Kind
 
 
 def json_lines(batches: Iterable[EventBatch], stream: str | None = None, topics: Sequence[str] | None = None) -> Iterator[bytes]:
-    """One line per event, in the order of the batches; nulls are written, absent attributes are not.
+    """One line per event, in the order of the batches; nulls are written, absent attributes are not, and floats that are no numbers to JSON are texts.
 
     Args:
         batches: events; no attribute is called ``type``, ``time``, ``stream`` or, with ``topics``, ``position``: these keys say something else.
@@ -31,6 +33,7 @@ def json_lines(batches: Iterable[EventBatch], stream: str | None = None, topics:
 
 
 ABSENT_CELL = object()
+NAMES_OF_FLOATS = {str(value): name for name, value in NAMED_FLOATS.items()}
 
 
 def _places(batch: EventBatch, topics: Sequence[str]) -> list[object]:
@@ -48,6 +51,9 @@ def _values(column: Column) -> list[object]:
         values = [bool(value) for value in column.values.tolist()]
     else:
         values = column.values.tolist()
+    if column.kind is Kind.FLOAT:
+        for row in np.flatnonzero(~np.isfinite(column.values)).tolist():
+            values[row] = NAMES_OF_FLOATS[str(values[row])]
     if column.state is None:
         return values
     states = column.state.tolist()
