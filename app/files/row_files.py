@@ -10,7 +10,8 @@ from typing import Literal as OneOf
 import fastavro
 import orjson
 
-from app.events.rows import INT64, BadValueError, Row, flattened, time_in_ms
+from app.events.elements import element_path
+from app.events.rows import INT64, BadValueError, Row, element, flattened, time_in_ms
 from app.events.types import Kind
 
 CHUNK = 100_000
@@ -85,18 +86,16 @@ def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: 
     """An event of a dictionary; takes the built-in entries out of it."""
     try:
         for place in file_format.time_places:
-            time = values.get(place)
+            time = _found(values, place)
             if time is not None:
                 break
-        if not file_format.time_stays:
-            values.pop(file_format.time_attribute, None)
         if type(time) is not int or file_format.time_unit != "ms" or time not in INT64:
             if time is None:
                 return line, f'no "{file_format.time_attribute}"'
             time = time_in_ms(time, file_format.time_unit)
-        own_type = values.pop("type", None)
-        name = own_type if file_format.type_attribute == "type" else values.get(file_format.type_attribute)
+        name = _found(values, file_format.type_attribute)
         name = file_format.type_name if name is None else name
+        values.pop("type", None)
         if type(name) is not str:
             if name is None or type(name) not in (int, float, bool):
                 return line, f'no "{file_format.type_attribute}"'
@@ -111,7 +110,16 @@ def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: 
         values.pop("time", None)
     except BadValueError as error:
         return line, str(error)
-    return Row(line, name, time, flattened(values, file_format.elements) if nested else values, position, stream)
+    attributes = flattened(values, file_format.elements) if nested else values
+    if not file_format.time_stays:
+        attributes.pop(file_format.time_attribute, None)
+    return Row(line, name, time, attributes, position, stream)
+
+
+def _found(values: Mapping[str, Any], name: str) -> Any:
+    """What stands under a name, or where the name's steps lead to in nested records."""
+    value = values.get(name)
+    return value if value is not None or "." not in name else element(values, element_path(name))
 
 
 def avro_rows(data: BinaryIO, file_format: FileFormat) -> Iterator[Outcome]:

@@ -161,3 +161,16 @@ def test_kinds_of_the_data_stay_where_a_stream_has_no_schema(settings) -> None:
     write("e.jsonl", jsonl({"type": "X", "stream": "other", "when": 1, "amount": "much"}))
     read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices())
     assert read.of_stream("other").batch.columns["amount"].kind == "string"
+
+
+def test_time_and_type_of_a_stream_may_be_nested(cep, settings) -> None:
+    meta = [{"name": "at", "type": "long"}, {"name": "kind", "type": "string"}]
+    fields = [{"name": "meta", "type": {"type": "record", "name": "Meta", "fields": meta}}, *FIELDS[1:3]]
+    write("Event.avsc", json.dumps({"type": "record", "name": "Event", "fields": fields}))
+    write(
+        "s.yaml",
+        "application: shop\nstreams:\n  shop: {schemas: [Event.avsc], time: meta.at, type: meta.kind, rename: {orderId: id}}\n"
+        "queries: {paths: [q.yaml]}\n",
+    )
+    write("e.jsonl", jsonl(*({"meta": {"at": row["when"], "kind": row["type"]}, "orderId": row["orderId"], "amount": row["amount"]} for row in PAIR)))
+    assert replayed(cep, "e.jsonl") == [FOUND]

@@ -59,6 +59,52 @@ def test_elements_of_arrays_and_maps_are_attributes_when_asked_for():
     assert texts(events.batch.columns["labels['a.b']"]) == ["z"]
 
 
+META = {
+    "type": "record",
+    "name": "E",
+    "fields": [
+        {
+            "name": "meta",
+            "type": {"type": "record", "name": "M", "fields": [{"name": "ts", "type": "long"}, *({"name": one, "type": "string"} for one in ("kind", "host"))]},
+        },
+        {"name": "x", "type": "int"},
+    ],
+}
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "avro", "parquet"])
+@pytest.mark.parametrize("way", ["at once", "rows"])
+@pytest.mark.parametrize("kind", ["meta.kind", None])
+def test_time_and_type_may_stand_in_nested_records(tmp_path, monkeypatch, suffix, way, kind):
+    rows = [{"meta": {"ts": k, "kind": "AB"[k % 2], "host": "h"}, "x": k} for k in range(3)]
+    path = tmp_path / f"e.{suffix}"
+    if suffix == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif suffix == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        with path.open("wb") as file:
+            fastavro.writer(file, fastavro.parse_schema(META), rows)
+    if way == "rows":
+        monkeypatch.setattr("app.files.arrow_files.tabular_piece", lambda *_: None)
+        monkeypatch.setattr("app.files.avro_files.ContainerDecoder.of", _odd)
+    chosen = FileFormat(kind or "type", None if kind or suffix == "avro" else "E", "meta.ts")
+    found = read_events(path, chosen)
+    assert found.batch.time.tolist() == [0, 1, 2]
+    assert texts(found.batch.type) == (["A", "B", "A"] if kind else ["E"] * 3)
+    assert list(found.batch.columns) == ["meta.kind", "meta.host", "x"]
+
+
+def test_what_nested_records_lack_is_told():
+    lines = b'''{"meta": {"kind": "A"}, "x": 1}
+{"meta": {"ts": 1}, "x": 1}
+{"meta": 7, "x": 1}
+'''
+    with pytest.raises(FindingsError) as caught:
+        parse_events(lines, FileFormat("meta.kind", time_attribute="meta.ts"))
+    assert [finding.message for finding in caught.value.findings] == ['no "meta.ts"', 'no "meta.kind"', 'no "meta.ts"']
+
+
 def test_a_recording_with_positions_is_read_by_the_kernel(monkeypatch):
     def rows(*_):
         raise AssertionError("the rows' way is twenty times as slow")
