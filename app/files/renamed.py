@@ -1,4 +1,4 @@
-"""Names of a file → names in queries, as the stream's configuration says (`Stream.rename`). A file may have either, or both."""
+"""Names of a file → names in queries, as the stream's configuration says (`Stream.rename`). A file may have either, or both; see `applying` for names that are one thing here and another there."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ def renamed(batch: EventBatch, renames: Mapping[str, str], record: str | None = 
         parts[kept] = [batch.columns[kept]]
     columns = {name: _merged(batch, parts[name]) for name in _in_order(batch.columns, parts, types, renames, record)}
     return EventBatch(batch.time, batch.source, batch.offset, batch.type, columns)
+
+
+def applying(batch: EventBatch, renames: Mapping[str, str], record: str | None = None) -> Mapping[str, str]:
+    """The renames that a file's events are still in need of.
+
+    One name may be that of one attribute in the data and that of another one in queries, as tag in ``{id: tag, tag: old}``. Where
+    events have a name that only queries know (old), they have the names of queries, and such a name stays what it is.
+
+    Args:
+        batch: in file order.
+        renames: as in `renamed`.
+        record: as in `renamed`.
+    """
+    types = [] if batch.type.dictionary is None else [entry.decode() for entry in batch.type.dictionary.entries()]
+    records = {record} if record is not None else set(types)
+    known = set(renames.values())
+    both = {*known, *(f"{own}.{name}" for own in records for name in known)} & renames.keys()
+    if not both:
+        return renames
+    of_queries = [name for name in batch.columns if name in known and all(name_in_queries(name, own, renames) == name for own in records)]
+    told = any(_has_any(batch.columns[name]) for name in of_queries)
+    return {path: name for path, name in renames.items() if path not in both} if told else renames
+
+
+def _has_any(column: Column) -> bool:
+    """Whether there is an event that has the attribute."""
+    return bool(len(column.values) if column.state is None else (column.state != ABSENT).any())
 
 
 def renamed_types(types: Sequence[EventType], batch: EventBatch, renames: Mapping[str, str]) -> tuple[EventType, ...]:

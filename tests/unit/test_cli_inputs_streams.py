@@ -103,6 +103,27 @@ def test_a_name_may_be_of_one_type_only(settings) -> None:
     }
 
 
+@pytest.mark.parametrize("infer", [False, True])
+@pytest.mark.parametrize("renames", ["{orderId: amount, amount: total}", "{Order.orderId: amount, Order.amount: total}"])
+@pytest.mark.parametrize("row", [{"orderId": 1, "amount": 5.0}, {"amount": 1, "total": 5.0}, {"total": 5.0, "orderId": 1}])
+def test_a_name_of_the_data_may_be_another_attributes_name_in_queries(settings, row, renames, infer) -> None:
+    write("s.yaml", Path("s.yaml").read_text().replace("{orderId: id}", renames).replace(", Payment.avsc", ""))
+    write("e.jsonl", jsonl({"type": "Order", "when": 1, **row}, {"type": "Order", "when": 2, **row}))
+    read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices(infer=infer)).of_stream("shop")
+    assert {name: read.batch.columns[name].values.tolist() for name in ("amount", "total")} == {"amount": [1, 1], "total": [5.0, 5.0]}
+    (order,) = read.schema.types
+    assert {"amount", "total"} <= {attribute.name for attribute in order.attributes}
+    assert "orderId" not in read.batch.columns
+
+
+def test_a_name_that_only_another_streams_events_have_does_not_tell_which_names_a_file_has(settings) -> None:
+    write("s.yaml", Path("s.yaml").read_text().replace("{orderId: id}", "{orderId: amount, amount: total}").replace("queries:", "  other: {time: when}\nqueries:"))
+    rows = [{**PAIR[0], "stream": "shop"}, {"type": "Sum", "when": 1, "total": 7, "stream": "other"}]
+    write("e.jsonl", jsonl(*rows))
+    read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices()).of_stream("shop")
+    assert {name: read.batch.columns[name].values.tolist() for name in ("amount", "total")} == {"amount": [1], "total": [5.0]}
+
+
 def messages(name: str, settings) -> list[str]:
     with pytest.raises(FindingsError) as caught:
         read_input(Path(name), settings, Choices())

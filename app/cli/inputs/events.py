@@ -25,7 +25,7 @@ from app.events.types import Kind, StreamSchema
 from app.files.gathering import Advance, FileEvents, Gathered, gather, unseen
 from app.files.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
 from app.files.reading import MAX_FINDINGS
-from app.files.renamed import renamed, renamed_types
+from app.files.renamed import applying, renamed, renamed_types
 from app.files.required import required_attributes
 from app.files.row_files import FileFormat
 from app.query.compile import elements_in, read_queries
@@ -106,6 +106,7 @@ class ReplayInput:
             return known
         own = _events_of(self.file, name, self.settings)
         renames = self.settings.streams[name].rename if self.settings is not None and name in self.settings.streams else {}
+        renames = applying(own.batch, renames)
         if not renames:
             return StreamEvents(StreamSchema(name, own.schema.types, None, inferred=True), own.batch, own.lines)
         batch = renamed(own.batch, renames)
@@ -307,7 +308,8 @@ def _events_of(file: FileEvents, name: str, settings: Settings | None) -> FileEv
 def _conformed(events: FileEvents, records: StreamRecords, bad: dict[int, str]) -> StreamEvents:
     schema = records.schema
     record = schema.types[0].name if schema.type_attribute is not None else None
-    batch = renamed(events.batch, records.definition.renames, record, schema.type_attribute)
+    renames = applying(events.batch, records.definition.renames, record)
+    batch = renamed(events.batch, renames, record, schema.type_attribute)
     found = conformed(batch, schema, required_attributes(records))
     bad.update({int(events.lines[row]): message for row, message in found.bad.items()})
     return StreamEvents(schema, found.batch, events.lines[found.rows])
