@@ -1,4 +1,4 @@
-"""CSV files, block by block: cells → integers, floats, booleans or text, by column. Empty cells are null.
+"""CSV files, block by block: cells → integers, floats, booleans or text, by column. Empty cells are null, columns without a name are left out.
 
 Two ways with the same outcome: `csv_columns` by Arrow for plain files, `csv_rows` row by row for those that need care.
 """
@@ -47,7 +47,8 @@ def csv_columns(data: bytes, textual: frozenset[str], separator: str = ",") -> d
     options = arrow_csv.ReadOptions(use_threads=False, block_size=max(1 << 20, len(data) + 1))
     parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=False, ignore_empty_lines=False)
     header = _header(data, separator)
-    if not header or len(set(header)) < len(header) or b"\r" in data.replace(b"\r\n", b"\n"):
+    named = {name: k for k, name in enumerate(header) if name}
+    if not header or len(named) + header.count("") < len(header) or b"\r" in data.replace(b"\r\n", b"\n"):
         return None
     converting = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=False)
     try:
@@ -56,7 +57,7 @@ def csv_columns(data: bytes, textual: frozenset[str], separator: str = ",") -> d
         return None
     if table.column_names != header or table.num_rows != data.count(b"\n") - (data.endswith(b"\n") is True):
         return None
-    return {name: _column(table.column(name).combine_chunks(), text=name in textual) for name in header}
+    return {name: _column(table.column(k).combine_chunks(), text=name in textual) for name, k in named.items()}
 
 
 def _header(data: bytes, separator: str) -> list[str]:
@@ -136,10 +137,12 @@ def csv_rows(
     columns = [
         _each(cells) if name in given and name not in textual else _values(cells, text=name in textual)
         for name, cells in zip(header, zip(*rows, strict=True), strict=False)
+        if name
     ]
     del rows
+    named = [name for name in header if name]
     for line, values in zip(lines, zip(*columns, strict=True), strict=True):
-        yield line, dict(zip(header, values, strict=True))
+        yield line, dict(zip(named, values, strict=True))
 
 
 def _values(cells: Sequence[str], *, text: bool) -> Sequence[Any]:

@@ -25,7 +25,7 @@ _no_name = re.compile(r"-?\d[\d.:TZ+ -]*")
 
 
 def require_header(file: EventFile, names: Sequence[str], file_format: FileFormat) -> None:
-    """Refuses a CSV file whose first line cannot name its columns.
+    """Refuses a CSV file whose first line cannot name its columns. Columns without a name, as spreadsheets leave them at the end, are none.
 
     Args:
         file: for the finding.
@@ -35,7 +35,7 @@ def require_header(file: EventFile, names: Sequence[str], file_format: FileForma
     Raises:
         FindingsError: two columns have one name, or there is none for time or type.
     """
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise _refused(file, f'the header has two columns "{twice[0]}"', "give each column a name of its own")
     wanted = [] if file_format.type_name is not None else [file_format.type_attribute]

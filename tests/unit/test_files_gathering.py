@@ -225,6 +225,17 @@ def test_csv_rows_of_another_width_are_unreadable(tmp_path):
         read_events(path)
 
 
+@pytest.mark.parametrize(("unused", "instead"), [("csv_rows", None), ("csv_columns", lambda *_: None)])
+@pytest.mark.parametrize("text", ["type,time,id,,\nA,1,7,,\nA,2,8,x,y\n", ",type,time,id\n0,A,1,7\n1,A,2,8\n", "type,time,id,\nA,1,7,\nA,2,8,\n"])
+def test_columns_without_a_name_are_left_out(tmp_path, monkeypatch, text, unused, instead):
+    monkeypatch.setattr(f"app.files.csv_files.{unused}", instead)
+    path = tmp_path / "e.csv"
+    path.write_text(text)
+    events = read_events(path)
+    assert kinds(events) == {"A": {"id": "integer"}}
+    assert events.batch.columns["id"].values.tolist() == [7, 8]
+
+
 CELLS = st.sampled_from(
     [
         "",
