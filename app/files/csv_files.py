@@ -1,6 +1,7 @@
 """CSV files, block by block: cells → integers, floats, booleans or text, by column. Empty cells are null, columns without a name are left out.
 
-Two ways with the same outcome: `csv_columns` by Arrow for plain files, `csv_rows` row by row for those that need care.
+Two ways with the same outcome: `csv_columns` by Arrow for plain files, `csv_rows` row by row for those that need care. An empty text is
+written as null is: where a schema requires a text, it is one.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from app.events.batch import NULL, Column, Dictionary
-from app.events.learnt import Piece
+from app.events.batch import NULL, PRESENT, Column, Dictionary, EventBatch
+from app.events.learnt import Piece, nothing_of
 from app.events.rows import KINDS, NUMBERS, column_of
 from app.events.types import Kind
 from app.files.headers import require_header
@@ -193,9 +195,11 @@ def csv_pieces(reading: Reading) -> Iterator[Piece]:
         if not header:
             header = block[: block.find(b"\n") + 1 or len(block)]
             _require_columns(reading.file, header, reading.format)
-            yield from _csv_block(reading, block, first + 1)
+            pieces = _csv_block(reading, block, first + 1)
         else:
-            yield from _csv_block(reading, header + block, first)
+            pieces = _csv_block(reading, header + block, first)
+        names = _header(header, reading.format.separator)
+        yield from (_with_empty_texts(piece, names, reading) for piece in pieces)
 
 
 def require_columns(file: EventFile, file_format: FileFormat) -> None:
@@ -263,6 +267,36 @@ def _csv_block(reading: Reading, data: bytes, first: int) -> Iterator[Piece]:
     }
     _note_texts(texts, np.array([line for line, _ in read], dtype=np.int64), reading)
     yield from reading.of_rows(csv_outcomes(found, reading.format))
+
+
+def _with_empty_texts(piece: Piece, names: Iterable[str], reading: Reading) -> Piece:
+    """A piece of a file of some columns with empty texts for empty cells, where the format says so."""
+    batch, texts, learnt = piece.batch, reading.format.empty_texts, reading.learnt
+    columns = dict(batch.columns)
+    for name in names:
+        if name in texts and learnt.known(name) in (None, Kind.STRING):
+            column = columns.get(name) or nothing_of(Kind.STRING, len(piece))
+            filled = _filled(column, _of_types(batch.type, texts[name]))
+            if filled is not column:
+                columns[name], learnt.kinds[name] = filled, Kind.STRING
+    return replace(piece, batch=EventBatch(batch.time, batch.source, batch.offset, batch.type, columns))
+
+
+def _of_types(types: Column, wanted: frozenset[str] | None) -> NDArray[np.bool_]:
+    """Which events are of some types, None: of any."""
+    entries = [] if types.dictionary is None else types.dictionary.entries()
+    return np.array([wanted is None or entry.decode() in wanted for entry in entries], dtype=bool)[types.values]
+
+
+def _filled(column: Column, rows: NDArray[np.bool_]) -> Column:
+    """A text column with empty texts in those of some cells that are null; the very same where there are none."""
+    if column.state is None or column.dictionary is None or not (rows & (column.state == NULL)).any():
+        return column
+    empty = rows & (column.state == NULL)
+    offsets = column.dictionary.offsets
+    dictionary = Dictionary(column.dictionary.data, np.append(offsets, offsets[-1]))
+    values = np.where(empty, len(column.dictionary), column.values).astype(np.int32)
+    return Column(column.kind, values, np.where(empty, PRESENT, column.state).astype(np.uint8), dictionary)
 
 
 def _note_texts(columns: Mapping[str, Column], lines: NDArray[np.int64], reading: Reading) -> None:

@@ -1,8 +1,8 @@
-"""Attributes that every event of a type must have, as the stream's schemas say."""
+"""Attributes that every event of a type must have, as the streams' schemas say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from app.events.avro import Leaf, RecordType, StreamRecords, type_name, without_null
 
@@ -20,6 +20,25 @@ def required_attributes(records: StreamRecords) -> Mapping[str, frozenset[str]]:
         )
         for one in records.types
     }
+
+
+def required_texts(streams: Iterable[StreamRecords]) -> Mapping[str, frozenset[str] | None]:
+    """By name in files, the texts that every event of some types must have: of which types, None: of all. Of enums an empty text is none."""
+    found: dict[str, frozenset[str] | None] = {}
+    for records in streams:
+        required = required_attributes(records)
+        for one, leaf in ((one, leaf) for one in records.types for leaf in one.leaves):
+            if not leaf.attribute.kind.textual or leaf.attribute.symbols or leaf.attribute.name not in required[one.name]:
+                continue
+            for name in names_in_files(leaf):
+                known = found.get(name, frozenset())
+                found[name] = None if known is None or one.type_path is not None else known | {one.name}
+    return found
+
+
+def names_in_files(leaf: Leaf) -> tuple[str, str]:
+    """What an attribute may be called in files: what queries call it, or what records do."""
+    return leaf.attribute.name, ".".join(map(str, leaf.path))
 
 
 def _has_default(record: RecordType, leaf: Leaf) -> bool:

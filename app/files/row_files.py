@@ -36,6 +36,7 @@ class FileFormat:
         separator: between the columns of CSV files.
         time_named: whether somebody named the time's attribute for these very files: they must have it then, and ``time`` will not do.
         time_stays: whether what holds the time is an attribute as well: a schema wants it, which has another one for the time.
+        empty_texts: columns of CSV files whose empty cells are empty texts and no nulls, and of which types; None: of all.
     """
 
     type_attribute: str = "type"
@@ -48,6 +49,7 @@ class FileFormat:
     separator: str = ","
     time_named: bool = False
     time_stays: bool = False
+    empty_texts: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def time_places(self) -> tuple[str, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import fastavro
 import pytest
 
-from app.cli.inputs.events import Choices, read_input
+from app.cli.inputs.events import Choices, StreamEvents, read_input
 from app.config.settings import load_settings
 from app.errors import FindingsError
+from app.events.batch import NULL, PRESENT
 
 FIELDS = [
     {"name": "when", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -148,6 +150,48 @@ def test_a_column_that_every_event_has_may_not_be_missing(settings) -> None:
 def test_what_is_nullable_or_has_a_default_may_be_missing(settings) -> None:
     write("e.jsonl", jsonl(*PAIR))
     assert len(read_input(Path("e.jsonl"), settings, Choices()).of_stream("shop").batch) == 2
+
+
+@pytest.fixture(params=["at once", "rows"])
+def labelled(settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], StreamEvents]:
+    """Reads rows of a CSV; every Order has a label, a Payment may have one."""
+    if request.param == "rows":
+        monkeypatch.setattr("app.files.csv_files.csv_columns", lambda *_: None)
+    for name, kind in (("Order", "string"), ("Payment", ["null", "string"])):
+        write(f"{name}.avsc", json.dumps({"type": "record", "name": name, "fields": [*FIELDS[:4], {"name": "label", "type": kind}]}))
+
+    def read(rows: str) -> StreamEvents:
+        write("e.csv", f"type,when,id,amount,note,label\n{rows}")
+        return read_input(Path("e.csv"), settings, Choices()).of_stream("shop")
+
+    return read
+
+
+@pytest.mark.parametrize("other", ["x", "7", ""])
+def test_an_empty_cell_is_an_empty_text_where_the_schema_requires_a_text(labelled, other) -> None:
+    batch = labelled(f"Order,1,1,5,,\nPayment,2,1,5,,\nOrder,3,1,5,,{other}\n").batch
+    label, note = batch.columns["label"], batch.columns["note"]
+    assert label.state.tolist() == [PRESENT, NULL, PRESENT]
+    assert [label.dictionary.entry(label.values[row]) for row in (0, 2)] == [b"", other.encode()]
+    assert note.state.tolist() == [NULL, NULL, NULL], "not required"
+
+
+def test_a_text_that_is_missing_as_a_column_is_no_empty_text(labelled, settings) -> None:
+    write("e.csv", "type,when,id,amount\nOrder,1,1,5\n")
+    assert messages("e.csv", settings) == ['e.csv:2:1: no "label", which every Order has']
+
+
+def test_an_empty_cell_of_another_kind_is_still_missing(labelled, settings) -> None:
+    write("e.csv", "type,when,id,amount,label\nOrder,1,1,,\n")
+    assert messages("e.csv", settings) == ['e.csv:2:1: no "amount", which every Order has']
+
+
+def test_empty_texts_are_read_also_where_another_stream_has_no_schema(labelled, settings) -> None:
+    write("s.yaml", Path("s.yaml").read_text().replace("queries:", "  other: {time: when}\nqueries:"))
+    write("e.csv", "type,when,id,amount,label\nOrder,1,1,5,\nOrder,2,1,5,\n")
+    label = read_input(Path("e.csv"), load_settings(Path("s.yaml"), {}), Choices()).of_stream("shop").batch.columns["label"]
+    assert label.state is None
+    assert {label.dictionary.entry(code) for code in label.values.tolist()} == {b""}
 
 
 @pytest.mark.parametrize("wrong", ["n/a", '"1,000"', "5 EUR", "true"])

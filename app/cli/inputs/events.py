@@ -17,7 +17,7 @@ from app.cli.inputs.layout import AS_TOLD, Layout
 from app.cli.inputs.query_streams import configured_records, print_findings
 from app.config.settings import Settings, Stream
 from app.errors import NO_SPACE, CepError, DependencyError, Finding, FindingsError
-from app.events.avro import Leaf, StreamRecords
+from app.events.avro import StreamRecords
 from app.events.batch import EventBatch, concatenate_streams, in_total_order, take
 from app.events.conform import conformed
 from app.events.elements import with_named
@@ -26,7 +26,7 @@ from app.files.gathering import Advance, FileEvents, Gathered, gather, unseen
 from app.files.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
 from app.files.reading import MAX_FINDINGS
 from app.files.renamed import applying, renamed, renamed_types
-from app.files.required import required_attributes
+from app.files.required import names_in_files, required_attributes, required_texts
 from app.files.row_files import FileFormat
 from app.query.compile import elements_in, read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
@@ -221,9 +221,10 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
         with ExitStack() as stack:
             given = [stack.enter_context(StandardInput()) for path in paths if str(path) == STANDARD_INPUT][:1]
             files = [*event_files(named), *given]
-            kinds = _kinds(files, settings, choices)
+            kinds, texts = _kinds(files, settings, choices), _empty_texts(files, settings, choices)
             stays = _time_stays(settings, choices)
-            formats = {file: replace(file_format(file, settings, choices), kinds=kinds, time_stays=stays) for file in files}
+            chosen = {file: file_format(file, settings, choices) for file in files}
+            formats = {file: replace(one, kinds=kinds, time_stays=stays, empty_texts=texts) for file, one in chosen.items()}
             gathered = gather(files, formats, advance)
     except OSError as error:
         if error.errno in NO_SPACE:  # of what does not fit into memory
@@ -254,7 +255,7 @@ def _kinds(files: Iterable[EventFile], settings: Settings | None, choices: Choic
     found: dict[str, set[Kind]] = {}
     for records in configured_records(settings, choices.elements).values():
         for leaf in (leaf for record in records.types for leaf in record.leaves):
-            for name in _names(leaf):
+            for name in names_in_files(leaf):
                 found.setdefault(name, set()).add(leaf.attribute.kind)
     kinds = {
         name: Kind.FLOAT if own == set(NUMERIC) else next(iter(own)) for name, own in found.items() if len(own) == 1 or own == set(NUMERIC)
@@ -262,9 +263,11 @@ def _kinds(files: Iterable[EventFile], settings: Settings | None, choices: Choic
     return {name: kind for name, kind in kinds.items() if kind in TEXT_KINDS}
 
 
-def _names(leaf: Leaf) -> tuple[str, str]:
-    """An attribute's names in files: what queries call it, or what records do."""
-    return leaf.attribute.name, ".".join(map(str, leaf.path))
+def _empty_texts(files: Iterable[EventFile], settings: Settings | None, choices: Choices) -> Mapping[str, frozenset[str] | None]:
+    """Columns of CSV files whose empty cells the configured schemas want to be texts."""
+    if settings is None or choices.infer or all(file.kind != "csv" for file in files):
+        return {}
+    return required_texts(configured_records(settings, choices.elements).values())
 
 
 TEXT_KINDS = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING)
@@ -350,4 +353,4 @@ def _time_stays(settings: Settings | None, choices: Choices) -> bool:
     if name is None or settings is None or choices.infer:
         return False
     records = configured_records(settings, choices.elements).values()
-    return any(name in _names(leaf) for one in records for record in one.types for leaf in record.leaves)
+    return any(name in names_in_files(leaf) for one in records for record in one.types for leaf in record.leaves)

@@ -105,6 +105,7 @@ def replay(  # noqa: PLR0917 - the command's options
 
     A line is {"type": "...", "time": <ms or ISO-8601>, attribute: value, ...}, perhaps with "stream" and "position" [topic, partition, offset].
     A line that names no stream belongs to all of them; with --settings and a position, to the one that has its topic, if any has.
+    Empty cells of a CSV are null, and empty texts where a schema of the settings requires a text.
     Without --settings the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
     order, and late events are left out; the first ten are told, with line, time, and how far they are behind. At the end of the file all waiting
     matches are released.
