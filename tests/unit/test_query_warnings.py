@@ -29,3 +29,10 @@ def test_what_is_missing_because_something_else_is_broken_is_not_told() -> None:
 def test_an_element_of_a_closure_in_a_group_may_be_there() -> None:
     group = "name: q\nevent: SEQ(A a, (SEQ(B b{2}, C c))+, D d)\nwhere: '[id] AND b[3].x > 1'\nwithin: 1 m\n"
     assert told(group) == []
+
+
+def test_a_quantifier_repeats_all_events_that_differ() -> None:
+    block = "name: q\nevent: SEQ(ANY(2; A, B){2} x, C c)\nwhere: '[id] AND x[%s].p > 1'\nwithin: 1 m\n"
+    assert told(block % 3) == told(block % 4) == []
+    (message,) = told(block % 5)
+    assert message.startswith('"x" never has an element 5: it binds at most 4 events')

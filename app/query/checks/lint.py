@@ -207,7 +207,7 @@ def _beyond_the_end(query: r.Resolved) -> Iterator[Finding]:
     for leaf in r.leaves(query.pattern):
         alone = not query.bindings[leaf.binding].groups
         high = leaf.quantifier.high if leaf.quantifier is not None and alone else None
-        most[leaf.binding] = max(most.get(leaf.binding, 0), math.inf if high is None else high)
+        most[leaf.binding] = max(most.get(leaf.binding, 0), math.inf if high is None else high * (leaf.count or 1))
     for node in references(written.tree):
         binding = query.binding(node.variable)
         if binding is None or node.index is None or node.index.anchor != "number" or node.index.number <= most.get(binding.index, math.inf):
