@@ -144,6 +144,21 @@ def test_queries_that_shed_nothing_are_told_before_kernels_are_compiled(files, c
     assert told.startswith("none of the queries is a pattern over events")
 
 
+@pytest.mark.parametrize("value", ["max(b.seen, '2026-01-01T00:00:00Z')", "min('2026-01-01', a.seen + 1 h, b.seen)", "max(abs(a.seen), '2026-01-01')"])
+def test_texts_beside_what_nobody_knows_yet_may_be_times(files, value):
+    Path("q.yaml").write_text(QUERY.replace("b.price > a.price", f"{value} > a.seen"))
+    with pytest.raises(CompiledError):
+        files(*REPLAY)
+
+
+@pytest.mark.parametrize("value", ["max(b.seen, 'x')", "max('2026-01-01', '2026-01-02')", "min(b.seen, '2026-01-01', 'x')"])
+def test_texts_that_are_no_times_have_no_greatest_whatever_is_beside_them(files, value):
+    Path("q.yaml").write_text(QUERY.replace("b.price > a.price", f"{value} > a.seen"))
+    code, _, told = files(*REPLAY)
+    assert code == 1
+    assert "() of a text" in told
+
+
 def test_queries_without_tests_need_no_kernels(files):
     Path("q.yaml").write_text(QUERY.split("tests:", maxsplit=1)[0])
     assert files("test", "q.yaml")[:2] == (0, "0 passed, 0 failed\n")

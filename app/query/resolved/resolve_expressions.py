@@ -15,7 +15,7 @@ from app.query import expressions as e
 from app.query.resolved.folding import fold
 from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, clash, comparable, kind_hint
 from app.query.resolved.resolved import Binding
-from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, of_kind
+from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, beside_timestamps, of_kind
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC, Vocabulary
 from app.query.tree import tree as t
 from app.query.tree.document import Written
@@ -225,7 +225,7 @@ class Checker:
         accepted: tuple[Kind, ...] = (*NUMERIC, Kind.DURATION) if name in ("abs", "min", "max") else NUMERIC
         if name in ("min", "max"):
             accepted = (*accepted, Kind.TIME)
-            arguments = self._agree(arguments, node.span, "compared with")
+            arguments = self._agree(beside_timestamps(arguments), node.span, "compared with")
         if name in ("length", "lower", "upper"):
             accepted = (Kind.STRING, Kind.BYTES) if name == "length" else (Kind.STRING,)
         for argument, written in zip(arguments, node.arguments, strict=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.events.types import Kind
 from app.query import expressions as e
+from app.query.tree.timestamps import parse_timestamp
 
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 FUNCTIONS = {
@@ -44,3 +46,18 @@ def of_kind(typed: Typed, kind: Kind) -> Typed:
         value = e.AttributeOf(kind, typed.value.item, typed.value.attribute, typed.value.index)
         return Typed(value, kind, typed.array)
     return typed
+
+
+def beside_timestamps(arguments: Sequence[Typed]) -> list[Typed]:
+    """Of min and max, which take no texts: where the others are of unknown kind, texts that are timestamps are times."""
+    kinds = {one.kind for one in arguments if one.constant_text is None}
+    if kinds != {None}:
+        return list(arguments)
+    try:
+        return [one if one.constant_text is None else _time(one.constant_text) for one in arguments]
+    except ValueError:
+        return list(arguments)
+
+
+def _time(text: str) -> Typed:
+    return Typed(e.Literal(Kind.TIME, parse_timestamp(text)), Kind.TIME)
