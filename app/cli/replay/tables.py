@@ -115,7 +115,8 @@ def _field(query: QueryMatches, returned: ReturnField | None, target: pa.DataTyp
         return pa.nulls(len(query), target)
     lists = query.lists.get(returned.name)
     if lists is None:
-        return _values(query.fields.columns[returned.name], returned.kind).cast(target)
+        values = _values(query.fields.columns[returned.name], returned.kind)
+        return values.cast(target, safe=not (values.type == pa.int64() and target == pa.float64()))  # 2^53 + 1 is no float
     return _lists(lists, returned.kind).cast(target)
 
 
