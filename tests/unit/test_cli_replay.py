@@ -105,11 +105,11 @@ def test_times_and_durations_beyond_64_bit_are_null_in_every_format(cep, out) ->
 @pytest.mark.parametrize("out", ["o.parquet", "o.arrow"])
 def test_an_integer_that_no_float_is_goes_into_the_column_of_a_query_that_returns_floats(cep, out) -> None:
     text = "name: {name}\nfrom: s\nevent: A a\nreturn: {{x: a.{attribute}}}\n"
-    write("q.yaml", "---\n".join(text.format(name=f"of_{attribute}", attribute=attribute) for attribute in ("n", "f")))
+    write("q.yaml", "---\n".join(text.format(name=f"of-{attribute}", attribute=attribute) for attribute in ("n", "f")))
     write("e.jsonl", events({"type": "A", "time": 0, "n": 9_007_199_254_740_993, "f": 0.5}))
     code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", out)
     assert code == 0, err
-    assert {row["query"]: row["fields"]["x"] for row in rows_of(Path(out))} == {"of_n": 9_007_199_254_740_992.0, "of_f": 0.5}
+    assert {row["query"]: row["fields"]["x"] for row in rows_of(Path(out))} == {"of-n": 9_007_199_254_740_992.0, "of-f": 0.5}
 
 
 def rows_of(path: Path) -> list[dict]:
