@@ -140,7 +140,7 @@ def replay(  # noqa: PLR0917 - the command's options
     else:
         _show_sent(told)
     if told["filtered"]:
-        print(f"left out by --reason or --topic: {', '.join(told['filtered'])}", file=sys.stderr)
+        print(f"left out by --reason, --topic or --since: {', '.join(told['filtered'])}", file=sys.stderr)
     if told["missing"]:
         print(
             f"there is no such dead letter: {', '.join(told['missing'])}\nhint: cep dlq ls shows which there are; retention may have taken it",
@@ -187,8 +187,9 @@ def _there(
 
 
 def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None) -> dict[str, Any]:
-    """Twice over the letters: a mark stands behind its letter, so they are gathered first."""
-    marked = {mark for _, mark in _there(settings, wanted.since_ms) if mark is not None}
+    """Twice over the letters: a mark stands behind its letter, so they are gathered first. One that is named is there also when it is older than what is wanted."""
+    since_ms = None if wanted.places else wanted.since_ms
+    marked = {mark for _, mark in _there(settings, since_ms) if mark is not None}
     sent: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     already = 0
@@ -204,7 +205,7 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
                 sent[letter.topic] += 1
         waiting.clear()
 
-    for letter, _ in _there(settings, wanted.since_ms):
+    for letter, _ in _there(settings, since_ms):
         if letter is None:
             continue
         taken = wanted.takes(letter)
