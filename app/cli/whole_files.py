@@ -1,4 +1,4 @@
-"""Files that commands write: under another name until they are whole, so that what stood there before is not spoiled by a command that fails."""
+"""Files that commands write: never one over another or over what is read, and under another name until they are whole, so that what stood there before is not spoiled by a command that fails."""
 
 from __future__ import annotations
 
@@ -6,19 +6,64 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from app.errors import ConfigurationError, Finding
-from app.files.opened import PACKED, EventFile
+from app.files.opened import PACKED, STANDARD_INPUT, EventFile, event_files
 
 DEVICES = (Path("/dev"), Path("/dev/fd"))
 MOUNTED = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM)
 """What a file says that can be written and not replaced, as one that is mounted by itself."""
+
+
+def require_apart(written: Mapping[str, Path | None], events: Iterable[Path] = ()) -> None:
+    """Refuses files of which one would take the place of another, or of the events, before anything is read.
+
+    Args:
+        written: files by the options that name them.
+        events: files, folders and globs that are read.
+
+    Raises:
+        ConfigurationError: with a finding for each of them.
+    """
+    named = [(option, path) for option, path in written.items() if path is not None]
+    findings = [
+        Finding(f"{option} {path} would overwrite what {other} writes", hint=f"give {option} another name")
+        for (other, first), (option, path) in combinations(named, 2)
+        if _same(first, path)
+    ]
+    findings += _overwritten(named, events)
+    if findings:
+        raise ConfigurationError(findings)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, not of a device, a pipe, or what is open already: there one comes behind the other."""
+    if _descriptor(one) is not None and _descriptor(other) is not None:
+        return False
+    if one.exists() and other.exists():
+        return one.is_file() and one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def _overwritten(named: Iterable[tuple[str, Path]], events: Iterable[Path]) -> Iterable[Finding]:
+    present = [(option, path) for option, path in named if path.is_file()]
+    if not present:
+        return
+    try:
+        files = event_files(path for path in events if str(path) != STANDARD_INPUT)
+    except OSError:  # what is not there is told by who reads it
+        return
+    for option, path in present:
+        own = next((file for file in files if file.path.is_file() and file.path.samefile(path)), None)
+        if own is not None:
+            yield Finding(f"{option} {path} would overwrite the events of {own.name}", hint=f"give {option} another name")
 
 
 @contextmanager

@@ -136,6 +136,25 @@ def test_names_that_nobody_knows_are_told_before_kernels_are_compiled(files, com
     assert message in told
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ((*TRAIN[:-1], "e.jsonl"), "--out e.jsonl would overwrite the events of e.jsonl"),
+        ((*EVALUATE, "--json", "./e.jsonl"), "--json e.jsonl would overwrite the events of e.jsonl"),
+        ((*EVALUATE, "--json", "f.svg", "--plot", "f.svg"), "--plot f.svg would overwrite what --json writes"),
+        (("generate", "retail", "--out", "s.jsonl", "--truth", "s.jsonl"), "--truth s.jsonl would overwrite what --out writes"),
+        (("generate", "retail", "--truth", "e.jsonl", "--score", "e.jsonl"), "--truth e.jsonl would overwrite the events of e.jsonl"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_file_is_not_written_over_the_events_or_another_one(files, command, message):
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    code, out, told = files(*command)
+    assert (code, out) == (78, "")
+    assert message in told
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
 @pytest.mark.parametrize("command", [TRAIN, EVALUATE], ids=lambda command: command[0])
 def test_queries_that_shed_nothing_are_told_before_kernels_are_compiled(files, command):
     Path("q.yaml").write_text(f"{QUERY}enabled: false\n---\n{OVER}")

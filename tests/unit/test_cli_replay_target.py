@@ -39,6 +39,25 @@ def test_counts_do_not_overwrite_the_events_either(cep, events) -> None:
     assert events.read_text() == EVENTS
 
 
+@pytest.mark.parametrize(("there", "stats"), [("", "r.json"), ("", "in/../r.json"), ("", "link.json"), ("[]", "hard.json")])
+def test_counts_do_not_overwrite_the_composite_events(cep, events, there, stats) -> None:
+    Path("link.json").symlink_to("r.json")
+    if there:
+        Path("r.json").write_text(there)
+        os.link("r.json", "hard.json")
+    code, printed, err = cep("replay", "--queries", "q.yaml", "--events", str(events), "--out", "r.json", "--stats", stats)
+    assert (code, printed) == (78, "")
+    assert f"--stats {Path(stats)} would overwrite what --out writes" in err
+    assert (Path("r.json").read_text() if there else Path("r.json").exists()) == (there or False)
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/stdout"])
+def test_devices_take_both(cep, events, device) -> None:
+    code, printed, err = cep("replay", "--queries", "q.yaml", "--events", str(events), "--out", device, "--stats", device)
+    assert code == 0, err
+    assert ('"query":"ab"' in printed, '"match_s"' in printed) == (device != "/dev/null",) * 2
+
+
 @pytest.mark.parametrize("out", ["x.csv", "x.xlsx", "x.CSV.gz", "x.jsonl.zip", "x.parquet.gz"])
 def test_a_name_of_another_format_is_refused(cep, events, out) -> None:
     code, _, err = cep("replay", "--queries", "q.yaml", "--events", str(events), "--out", out)

@@ -1,12 +1,13 @@
-"""Where composite events may be written: never over the events they come from, and never under the name of a format they are not in."""
+"""Where composite events may be written: never over the events they come from or under figures, and never under the name of a format they are not in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from app.cli.whole_files import require_apart
 from app.errors import ConfigurationError, Finding
-from app.files.opened import PACKED, STANDARD_INPUT, event_files
+from app.files.opened import PACKED
 
 TABLES = (".parquet", ".avro", ".feather", ".arrow")
 """Suffixes that say a format; everything else is JSON lines."""
@@ -20,7 +21,7 @@ OTHERS = {
 
 
 def require_target(out: Path | None, events: Sequence[Path], stats: Path | None = None) -> None:
-    """Refuses a file that cannot be what its name says, or that is one of the events' own, before anything is read.
+    """Refuses a file that cannot be what its name says, that is one of the events' own, or the other one that is written, before anything is read.
 
     Args:
         out: for composite events; None: standard output.
@@ -28,11 +29,12 @@ def require_target(out: Path | None, events: Sequence[Path], stats: Path | None 
         stats: another file that is written.
 
     Raises:
-        ConfigurationError: with a finding for each of them.
+        ConfigurationError: it is one of them.
     """
-    findings = [*([] if out is None else _named_wrongly(out)), *_overwritten([("--out", out), ("--stats", stats)], events)]
-    if findings:
-        raise ConfigurationError(findings)
+    wrong = [] if out is None else list(_named_wrongly(out))
+    if wrong:
+        raise ConfigurationError(wrong)
+    require_apart({"--out": out, "--stats": stats}, events)
 
 
 def _named_wrongly(out: Path) -> Iterable[Finding]:
@@ -43,17 +45,3 @@ def _named_wrongly(out: Path) -> Iterable[Finding]:
         yield Finding(f"--out {out}: composite events are not written as {kind}", hint=f"there are {FORMATS}")
     elif packed and kind in TABLES:
         yield Finding(f"--out {out}: a {kind} file is packed inside, not as a whole", hint=f"name it {out.with_suffix('').name}")
-
-
-def _overwritten(written: Sequence[tuple[str, Path | None]], events: Sequence[Path]) -> Iterable[Finding]:
-    present = [(option, path) for option, path in written if path is not None and path.is_file()]
-    if not present:
-        return
-    try:
-        files = event_files(path for path in events if str(path) != STANDARD_INPUT)
-    except OSError:  # what is not there is told by who reads it
-        return
-    for option, path in present:
-        own = next((file for file in files if file.path.is_file() and file.path.samefile(path)), None)
-        if own is not None:
-            yield Finding(f"{option} {path} would overwrite the events of {own.name}", hint=f"give {option} another name")

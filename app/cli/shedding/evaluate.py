@@ -20,7 +20,7 @@ from app.cli.progress import Progress
 from app.cli.settings_file import StreamsFile
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import check_shed_queries, chosen_shedders, read_shed_queries
-from app.cli.whole_files import write_whole
+from app.cli.whole_files import require_apart, write_whole
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.shed_query import ShedQuery
@@ -101,6 +101,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     if own_share < 1 and not measured:
         raise CepError("--own-share is a share of the measured work: it wants --measured")
     require_folders(json, plot)
+    require_apart({"--json": json, "--plot": plot}, [events])
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
     bound_ms = None if bound is None else duration_ms(bound, "--bound")

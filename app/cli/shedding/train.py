@@ -15,6 +15,7 @@ from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.settings_file import StreamsFile
 from app.cli.shedding.best_shedder import best_shedder
 from app.cli.shedding.shed_queries import check_shed_queries, chosen_shedders, read_shed_queries
+from app.cli.whole_files import require_apart
 from app.errors import CepError
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
@@ -55,6 +56,7 @@ def train(  # noqa: PLR0917 - the command's options
     query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
     on the recording, and the winner is to be written into the query.
     """
+    require_apart({"--out": out}, [events])
     layout = layout_of(separator, time_column, time_unit)
     plans = check_shed_queries(queries, events, config, query, layout)
     for plan in plans:

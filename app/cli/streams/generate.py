@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from app.cli.output import require_folders
-from app.cli.whole_files import lines_file, write_whole
+from app.cli.whole_files import lines_file, require_apart, write_whole
 from app.errors import ConfigurationError, Finding, FindingsError, Location
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
@@ -41,6 +41,7 @@ def generate(  # noqa: PLR0917 - the command's options
     if score and out:
         raise ConfigurationError([Finding("--score compares and writes no stream: leave --out out")])
     require_folders(out, truth)
+    require_apart({"--out": out, "--truth": truth}, [score] if score else [])
     stream = generate_stream(kind, events, seed, start_ms, rate)
     if truth:
         write_whole(truth, _truth_json(stream))
