@@ -104,6 +104,49 @@ def test_a_file_without_any_type_of_the_queries_is_told(cep, more) -> None:
     )
 
 
+def explained(cep, *events: str) -> str:
+    """What is warned about when a query that reads another one is explained."""
+    over = 'name: wave\nfrom: "query:paid"\nevent: SEQ(paid x, paid y)\nwithin: 1 h\n'
+    Path("q.yaml").write_text(f"{QUERY}from: shop\n---\n{over}")
+    Path("e.jsonl").write_text("".join(events))
+    code, _, err = cep("explain", "wave", "--queries", "q.yaml", "--why-not", "e.jsonl")
+    assert code == 0, err
+    return err
+
+
+def test_a_query_that_reads_another_one_reads_its_stream_and_no_type_of_the_file(cep) -> None:
+    told = explained(cep, event("Order", stream="shop"), event("Payment", stream="shop"))
+    assert "the stream" not in told
+    assert "no event has a type" not in told
+    told = explained(cep, event("Refund", stream="web"))
+    assert 'warning: 1 event names the stream "web", which no query reads' in told
+    assert "warning: no event has a type that the queries name (Order, Payment); types in the file: Refund\n" in told
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ([("Quote", "IBM"), ("Quote", "MSFT")], []),
+        ([("Quote", "IBM"), ("Order", "MSFT")], []),
+        ([("Quote", "ORCL"), ("Order", "")], ["warning: no event has a type that the queries name (IBM, MSFT); types in the file: ORCL, Order"]),
+        ([("Refund", "")], ["warning: no event has a type that the queries name (IBM, MSFT); types in the file: Refund"]),
+    ],
+)
+def test_types_are_those_of_the_streams_which_may_have_them_from_an_attribute(cep, kinds, told) -> None:
+    fields = [{"name": "time", "type": "long"}, {"name": "id", "type": "long"}]
+    symbol = {"name": "symbol", "type": "string"}
+    Path("Order.avsc").write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+    Path("Quote.avsc").write_text(json.dumps({"type": "record", "name": "Quote", "fields": [*fields, symbol]}))
+    Path("s.yaml").write_text(
+        "streams:\n  retail: {schemas: [Order.avsc], time: time}\n  stocks: {schemas: [Quote.avsc], time: time, type: symbol}\n"
+    )
+    Path("q.yaml").write_text('name: both\nfrom: stocks\nevent: SEQ(IBM a, MSFT b)\nwhere: "[id]"\nwithin: 1 m\n')
+    Path("e.jsonl").write_text("".join(event(kind, **({"symbol": symbol} if symbol else {})) for kind, symbol in kinds))
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--settings", "s.yaml")
+    assert code == 0, err
+    assert [line for line in err.splitlines() if "warning: " in line] == told
+
+
 def test_one_type_of_the_queries_is_enough(cep) -> None:
     assert not warnings(cep, event("Order") + event("Refund"), "e.jsonl")
     assert not warnings(cep, "", "e.jsonl")

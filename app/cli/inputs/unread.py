@@ -9,7 +9,7 @@ import numpy as np
 from app.cli.inputs.events import ReplayInput
 from app.errors import Finding, Severity
 from app.events.batch import Column
-from app.query.plan import Plan
+from app.query.plan import QUERY_STREAM, Plan
 from app.similar import closest
 
 MAX_NAMES = 12
@@ -23,8 +23,7 @@ def unread_events(source: ReplayInput, plans: Sequence[Plan]) -> list[Finding]:
         source: the events.
         plans: of the queries that are run over them.
     """
-    types = [one.name for one in source.file.schema.types]
-    return [*_unread_streams(source, plans), *unread_types(types, plans)]
+    return [*_unread_streams(source, plans), *unread_types(_types(source), plans)]
 
 
 def _unread_streams(source: ReplayInput, plans: Sequence[Plan]) -> Iterable[Finding]:
@@ -41,29 +40,37 @@ def _unread_streams(source: ReplayInput, plans: Sequence[Plan]) -> Iterable[Find
         yield Finding(f'{events} the stream "{name}", which no query reads', None, hint, Severity.WARNING)
 
 
-def _counted(streams: Column | None) -> list[tuple[str, int]]:
-    """Streams that events name, and how many name each."""
-    if streams is None or streams.dictionary is None:
+def _types(source: ReplayInput) -> list[str]:
+    """Of the events as streams of the settings have them, which may be those of an attribute; where none is an event of theirs, as they were read."""
+    streams = () if source.settings is None else source.settings.streams
+    own = dict.fromkeys(name for stream in streams for name, _ in _counted(source.of_stream(stream).batch.type))
+    return list(own) or [one.name for one in source.file.schema.types]
+
+
+def _counted(names: Column | None) -> list[tuple[str, int]]:
+    """Streams, or types, that events name, and how many name each."""
+    if names is None or names.dictionary is None:
         return []
-    codes = streams.values if streams.state is None else streams.values[streams.state == 0]
-    counts = np.bincount(codes, minlength=len(streams.dictionary))
+    codes = names.values if names.state is None else names.values[names.state == 0]
+    counts = np.bincount(codes, minlength=len(names.dictionary))
     found: dict[str, int] = {}
-    for entry, count in zip(streams.dictionary.entries(), counts.tolist(), strict=True):
+    for entry, count in zip(names.dictionary.entries(), counts.tolist(), strict=True):
         if count:
             found[entry.decode()] = found.get(entry.decode(), 0) + count
     return list(found.items())
 
 
 def unread_types(types: Sequence[str], plans: Sequence[Plan]) -> list[Finding]:
-    """A warning where no event has a type that the queries name.
+    """A warning where no event has a type that the queries name. Those that read other queries name composite events, which no file has.
 
     Args:
         types: of the events.
         plans: of the queries.
     """
     items = [item for plan in plans for item in plan.items]
-    named = dict.fromkeys(name for item in items for name in item.types)
-    if not types or not items or not all(item.types for item in items) or named.keys() & set(types):
+    of_file = (plan for plan in plans if not any(stream.startswith(QUERY_STREAM) for stream in plan.streams))
+    named = dict.fromkeys(name for plan in of_file for item in plan.items for name in item.types)
+    if not types or not named or not all(item.types for item in items) or {name for item in items for name in item.types} & set(types):
         return []
     message = f"no event has a type that the queries name ({_listed(named)}); types in the file: {_listed(types)}"
     return [Finding(message, None, _meant(named, types), Severity.WARNING)]

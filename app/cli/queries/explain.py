@@ -26,7 +26,7 @@ cost_text, measured = Later("queries.explain_sample", "cost_text"), Later("queri
 selection_stage, tables_stage = Later("queries.explain_selection", "selection_stage"), Later("queries.explain_tables", "tables_stage")
 unread_events = Later("inputs.unread", "unread_events")
 read_input, choices_for = Later("inputs.events", "read_input"), Later("inputs.events", "choices_for")
-explain_why_not = Later("queries.why_not", "explain_why_not")
+explain_why_not, with_read = Later("queries.why_not", "explain_why_not"), Later("queries.why_not_input", "with_read")
 
 
 def _when_asked(made: Callable[[], Stage]) -> Stage:
@@ -82,7 +82,7 @@ def explain(  # noqa: PLR0917 - the command's options
     query = _chosen(compiled, name, paths)
     print_findings(_about(query, compiled))
     if source is not None and query.plan is not None:
-        print_findings(unread_events(source, [query.plan]))
+        print_findings(unread_events(source, with_read(query.plan, compiled.catalog).plans))
     if why_not is not None and source is not None:
         print(explain_why_not(query, source, form, expect, compiled), end="")
         return

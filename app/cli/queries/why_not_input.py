@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.bucket.composition import as_events, stream_of
+from app.bucket.composition import as_events, stream_of, with_all_read
 from app.bucket.places import COMPOSITES
 from app.cep.matches import Matches
 from app.cli.inputs.events import ReplayInput
@@ -43,7 +43,7 @@ def events_of(plan: Plan, catalog: Catalog, source: ReplayInput) -> QueryEvents:
     if len(raw) == len(plan.streams):
         batch = source.sorted_events(raw)
         return QueryEvents(batch, finder.lines_of(batch.source, batch.offset).tolist())
-    needed = _needed(plan, catalog)
+    needed = with_read(plan, catalog)
     topics = source.file.topics
     found: dict[int, list[Matches]] = {number: [] for number in range(len(needed.plans))}
     for one in Matching(needed, source, None).once().found:
@@ -68,14 +68,6 @@ def _raw_streams(catalog: Catalog) -> list[str]:
     return sorted({stream for plan in catalog.plans for stream in plan.streams if not stream.startswith(QUERY_STREAM)})
 
 
-def _needed(plan: Plan, catalog: Catalog) -> Catalog:
+def with_read(plan: Plan, catalog: Catalog) -> Catalog:
     """The query with all that it reads, directly or not."""
-    by_stream = {stream_of(one.name): one for one in catalog.plans}
-    wanted, left = {plan.name: plan}, [plan]
-    while left:
-        for stream in left.pop().streams:
-            inner = by_stream.get(stream)
-            if inner is not None and inner.name not in wanted:
-                wanted[inner.name] = inner
-                left.append(inner)
-    return Catalog.of(tuple(wanted.values()), catalog.version)
+    return Catalog.of(tuple(with_all_read([plan], catalog)), catalog.version)
