@@ -239,3 +239,13 @@ def test_time_and_type_of_a_stream_may_be_nested(cep, settings) -> None:
     )
     write("e.jsonl", jsonl(*({"meta": {"at": row["when"], "kind": row["type"]}, "orderId": row["orderId"], "amount": row["amount"]} for row in PAIR)))
     assert replayed(cep, "e.jsonl") == [FOUND]
+
+
+def test_queries_say_by_their_own_names_what_an_attribute_without_any_value_is(cep, settings) -> None:
+    """It was looked for by its name in the data, and so a text, which is not compared with a number."""
+    write("s.yaml", "streams:\n  shop: {time: when, rename: {orderId: id, Payment.amount: paid}}\n  other: {time: when}\n")
+    write("q.yaml", "name: q\nfrom: shop\nevent: SEQ(Order o, Payment p)\nwhere: p.id = 5 AND p.paid > 0.5 AND o.note = 'x'\nwithin: 1 m\n")
+    write("e.jsonl", jsonl(*({**row, "orderId": None, "amount": None, "note": None} for row in PAIR)))
+    assert replayed(cep, "e.jsonl") == []
+    read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices.for_queries([Path("q.yaml")])).of_stream("shop")
+    assert {name: read.batch.columns[name].kind for name in ("id", "paid", "note")} == {"id": "integer", "paid": "float", "note": "string"}

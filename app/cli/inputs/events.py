@@ -25,7 +25,7 @@ from app.events.types import Kind, StreamSchema
 from app.files.gathering import Advance, FileEvents, Gathered, gather, unseen
 from app.files.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
 from app.files.reading import MAX_FINDINGS
-from app.files.renamed import applying, renamed, renamed_types
+from app.files.renamed import applying, name_in_queries, renamed, renamed_types
 from app.files.required import names_in_files, required_attributes, required_texts
 from app.files.row_files import FileFormat
 from app.query.compile import elements_in, read_queries
@@ -233,7 +233,7 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
             ) from error
         raise unreadable(error, paths) from error
     print_findings(gathered.warnings)
-    _take_asked_kinds(gathered, choices.queries)
+    _take_asked_kinds(gathered, settings, choices.queries)
     return gathered
 
 
@@ -274,13 +274,24 @@ TEXT_KINDS = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING)
 """Kinds that text files have. Times and bytes are made of other kinds when all is read (`app.events.conform`)."""
 
 
-def _take_asked_kinds(gathered: Gathered, queries: Sequence[Path]) -> None:
-    """Attributes without any value become what the queries compare them with."""
+def _take_asked_kinds(gathered: Gathered, settings: Settings | None, queries: Sequence[Path]) -> None:
+    """Attributes without any value become what the queries compare them with, by the names that they have in queries."""
     valueless = gathered.learnt.valueless
     if valueless and queries:
         compiled = read_queries(queries, Streams(everything=gathered.schema))
         resolved = [query.resolved for query in compiled.queries if query.resolved is not None]
-        gathered.learnt.kinds.update(asked_kinds(resolved, valueless))
+        named = {name: _names_in_queries(name, gathered.schema, settings) for name in valueless}
+        asked = asked_kinds(resolved, {one for names in named.values() for one in names})
+        for name, names in named.items():
+            gathered.learnt.kinds[name] = next((asked[one] for one in names if asked[one] is not Kind.STRING), Kind.STRING)
+
+
+def _names_in_queries(name: str, schema: StreamSchema, settings: Settings | None) -> list[str]:
+    """What queries call an attribute of a file: in one stream, or of one type, perhaps otherwise than in the next."""
+    if settings is None:
+        return [name]
+    owners = [one.name for one in schema.types if one.attribute(name) is not None]
+    return list(dict.fromkeys(name_in_queries(name, owner, stream.rename) for stream in settings.streams.values() for owner in owners))
 
 
 def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) -> ReplayInput:
