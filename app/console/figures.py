@@ -110,7 +110,7 @@ class Figures:
         if "model" in query:
             answer["model"] = _model(query["model"], now)
         if query["status"] == "running" and plan is not None:
-            counts = self._plane.history.latencies(name, now)
+            counts, late = self._plane.history.latencies(name, now)
             lately = self._plane.history.lately(name, now)
             method = METHODS[plan.shedding.shedder]
             answer |= {
@@ -120,6 +120,7 @@ class Figures:
                     "p50_ms": interpolated_quantile(counts, 0.5),
                     "p95_ms": interpolated_quantile(counts, 0.95),
                     "composite_events": int(counts.sum()),
+                    "late": late,
                 },
                 **{one: lately[one] for one in ("arrivals_per_s", "capacity_per_s", "dropped", "composite_events_per_s")},
             }

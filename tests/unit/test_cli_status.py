@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 
+import numpy as np
 import pytest
+from rich.text import Text
 
+from app.cli.running.status import Look, _cells, report
 from app.config.settings import Http
 from app.control.shown.query_set import QuerySet
 from app.errors import Finding, Location
 from app.local.ports import free_ports
+from app.observe.latency import latency_counts
+from app.observe.metrics import Metrics
 from app.observe.scrape import Scrape, between, quantile
 from tests.certificates import Authority, Identity
 from tests.documented import documented
@@ -90,6 +95,45 @@ def test_people_get_a_table(world, shell):
     assert "running" in row
     assert "/ 4 s" in row
     assert "query files: reloaded" in ended.out
+
+
+def looks(*batches: tuple[float, int, int]) -> list[Look]:
+    """Looks at a query, each after some more composite events: how long all of them took, in s, how many they were, and how many came after the bound."""
+    metrics, taken = Metrics(), []
+    for latency_s, found, late in batches:
+        metrics.add_counts("cep_detection_latency_seconds", latency_counts(np.full(found, int(1000 * latency_s))), latency_s * found, query="q")
+        metrics.add("cep_late_composite_events_total", late, query="q")
+        taken.append(Look(float(len(taken)), Scrape.of(metrics.text()[0].decode())))
+    return taken
+
+
+def shown(first: Look, second: Look, bound_ms: int) -> tuple[float | None, str, str]:
+    """The share that is late, the cell of p99 and bound, and its colour."""
+    told = {"generation": 1, "last_reading": {}, "queries": [{"query": "q", "status": "running", "latency_bound_ms": bound_ms}]}
+    (one,) = report("", told, {}, first, second)["queries"]
+    cell = _cells(one)[4]
+    assert isinstance(cell, Text)
+    return one["late_ratio"], cell.plain, str(cell.style)
+
+
+def test_red_is_who_was_late_and_not_whose_bound_lies_between_two_buckets():
+    assert shown(*looks((3.1, 50, 0), (3.1, 100, 0)), 3_500) == (0, "5 s / 3.5 s", "")
+    assert shown(*looks((50, 50, 0), (50, 100, 0)), 90_000) == (0, "> 30 s / 90 s", "")
+    assert shown(*looks((3.1, 50, 0), (3.1, 100, 1)), 3_500) == (0.01, "5 s / 3.5 s", "")
+    assert shown(*looks((3.1, 50, 0), (4, 100, 2)), 3_500) == (0.02, "5 s / 3.5 s", "red")
+    assert shown(*looks((50, 50, 50), (1, 100, 0)), 60_000)[::2] == (0, ""), "who was late before we looked"
+
+
+def test_who_was_late_since_the_start_is_told_where_nothing_came_while_we_looked():
+    first, second = looks((3.1, 50, 5), (3.1, 0, 0))
+    assert shown(first, second, 3_000) == (0.1, "5 s* / 3 s", "red")
+    assert shown(second, second, 3_000) == (0.1, "5 s* / 3 s", "red")
+    assert shown(Look(0, Scrape()), Look(1, Scrape()), 3_000) == (None, "– / 3 s", "")
+
+
+def test_who_was_late_is_counted_anew_by_an_application_that_began_anew():
+    before, after = looks((3.1, 50, 40))[0], looks((3.1, 10, 5))[0]
+    assert shown(before, after, 3_000) == (0.5, "5 s / 3 s", "red")
 
 
 def test_broken_query_files_and_an_application_that_is_not_ready_are_exit_code_1_with_reasons(world, shell):

@@ -24,7 +24,8 @@ from app.console.plots import Line, plot, sparkline
 from app.console.recent import MOST_CONSTITUENTS, MOST_SHOWN, Recent
 from app.console.schemas import AGAIN_S, AWAY, REFUSED, Schemas
 from app.console.site import HEADERS, Site
-from app.console.words import duration, short
+from app.console.words import SPACE, duration, short
+from app.control.messages.reports import QueryTally, StageReport
 from app.control.messages.shed_reports import ShedReport
 from app.control.running_catalog import RunningCatalog
 from app.control.server.http import HARDENING
@@ -34,6 +35,7 @@ from app.delivery.composite_schema import composite_schema
 from app.delivery.tail import MOST_RECORDS, Tail, TailRecord
 from app.errors import AccessRefusedError, DependencyError, Finding, Location
 from app.events.avro import SchemaError, parse_schema
+from app.observe.latency import latency_counts
 from app.query.compile import read_queries
 from app.query.plan import Catalog, Shedding
 from app.query.resolved.vocabulary import UNKNOWN
@@ -163,7 +165,7 @@ def test_what_pages_show_is_behind_json(console):
     assert "Healthy" in page
     assert told["consumed_per_s"] == pytest.approx(100 / 5, rel=0.3)
     one = next(query for query in told["queries"] if query["query"] == "q")
-    assert one["latency"] == {"bound_ms": 1000, "p50_ms": 75.0, "p95_ms": pytest.approx(97.5), "composite_events": 12}
+    assert one["latency"] == {"bound_ms": 1000, "p50_ms": 75.0, "p95_ms": pytest.approx(97.5), "composite_events": 12, "late": 0}
     assert duration(one["latency"]["p95_ms"]) in page
     assert short(one["matches"]) in page
     detail = console.json("/queries/q/console.json")
@@ -177,15 +179,27 @@ def test_a_query_that_is_late_is_told_at_first_glance():
         "query": "q",
         "status": "running",
         "drop_ratio": 0.4,
-        "latency": {"p95_ms": 1200.0, "bound_ms": 1000},
+        "latency": {"late": 6, "composite_events": 100, "bound_ms": 1000},
         "shedding": {"what": "events"},
     }
     condition = of_query(late)
     assert condition.word == "bound broken"
     assert len(condition.reasons) == 2
-    assert of_query({**late, "latency": {"p95_ms": 900.0, "bound_ms": 1000}}).word == "shedding"
-    assert of_query({**late, "drop_ratio": 0.0, "latency": {"p95_ms": None, "bound_ms": 1000}}).word == "healthy"
+    assert "6.0 % of the composite events" in condition.reasons[1].replace(SPACE, " ")
+    assert of_query({**late, "latency": {"late": 5, "composite_events": 100, "bound_ms": 1000}}).word == "shedding"
+    assert of_query({**late, "drop_ratio": 0.0, "latency": {"late": 0, "composite_events": 0, "bound_ms": 1000}}).word == "healthy"
+    assert of_query({**late, "drop_ratio": 0.0, "latency": {"late": 6, "composite_events": 100, "bound_ms": None}}).word == "healthy"
     assert of_query({"query": "q", "status": "disabled"}).word == "disabled"
+
+
+@pytest.mark.parametrize(("bound_ms", "took_ms", "late", "word"), [(3_500, 3_100, 0, "healthy"), (45_000, 50_000, 100, "bound broken")])
+def test_a_bound_between_two_buckets_of_the_histogram_is_as_exact_as_any(console, bound_ms, took_ms, late, word):
+    console.open(a_plan(shedder="random", latency_bound_ms=bound_ms))
+    tally = QueryTally("q", latencies=latency_counts(np.full(100, took_ms)), latency_sum_ms=100 * took_ms, late=late)
+    console.world.run(0, 100, StageReport(0, "cep", 1, queries=(tally,)))
+    (one,) = console.json("/console.json")["queries"]
+    assert (one["latency"]["p95_ms"] > bound_ms) is (word == "healthy"), "the percentile says the opposite"
+    assert (one["latency"]["late"], one["condition"]["word"]) == (late, word)
 
 
 def test_the_worst_gives_the_headline_and_all_are_told():

@@ -51,9 +51,9 @@ def test_latencies_may_end_early():
     history = History()
     history.note(noted(T0, QueryTally("q", matches=2, latencies=(0, 2))), standing)
     history.note(noted(T0, QueryTally("q", matches=1, latencies=latencies(b1=1))), standing)
-    assert history.latencies("q", T0).tolist() == [0, 3, *[0] * (len(LATENCY_BOUNDS_MS) - 1)]
+    assert history.latencies("q", T0)[0].tolist() == [0, 3, *[0] * (len(LATENCY_BOUNDS_MS) - 1)]
     history.note(noted(T0 + SLOT_MS, QueryTally("q", matches=1, latencies=(1,))), standing)
-    assert history.latencies("q", T0 + SLOT_MS).tolist()[:2] == [1, 3], "slots do not share their counts"
+    assert history.latencies("q", T0 + SLOT_MS)[0].tolist()[:2] == [1, 3], "slots do not share their counts"
 
 
 def test_a_batch_longer_than_a_slot_counts_for_the_time_that_it_took():
@@ -114,13 +114,14 @@ def test_a_clock_that_was_put_right_begins_anew_from_then_on():
 
 def test_now_is_the_last_minute():
     history = History()
-    history.note(noted(T0, QueryTally("q", matches=1, latencies=latencies(b0=1))), standing)
+    history.note(noted(T0, QueryTally("q", matches=1, latencies=latencies(b0=1), late=100)), standing)
     for k in range(1, LATELY + 3):
-        history.note(noted(T0 + k * SLOT_MS, QueryTally("q", matches=1, latencies=latencies(b5=1))), standing)
-    counts = history.latencies("q", T0 + (LATELY + 2) * SLOT_MS)
+        history.note(noted(T0 + k * SLOT_MS, QueryTally("q", matches=1, latencies=latencies(b5=1), late=1)), standing)
+    counts, late = history.latencies("q", T0 + (LATELY + 2) * SLOT_MS)
     assert counts[0] == 0, "more than a minute ago"
-    assert counts[5] == LATELY + 1
-    assert history.latencies("q", T0 + 10 * LATELY * SLOT_MS).sum() == 0
+    assert (counts[5], late) == (LATELY + 1, LATELY + 1)
+    counts, late = history.latencies("q", T0 + 10 * LATELY * SLOT_MS)
+    assert (counts.sum(), late) == (0, 0)
 
 
 def decided(number: int, query: str = "q", reason: Reason = "RATIO_CHANGED") -> DecisionReport:
@@ -160,7 +161,7 @@ def test_queries_that_are_gone_are_forgotten():
         history.note(noted(T0 + k * SLOT_MS, QueryTally("q", matches=1, latencies=latencies(b0=1))), standing)
     history.note(noted(T0 + 3 * SLOT_MS), dict)
     assert not any(np.isfinite(values).any() for values in history.query("q", T0 + 4 * SLOT_MS).values())
-    assert history.latencies("q", T0 + 4 * SLOT_MS).sum() == 0
+    assert history.latencies("q", T0 + 4 * SLOT_MS)[0].sum() == 0
 
 
 def test_quantiles_are_reckoned_as_prometheus_does():

@@ -161,6 +161,7 @@ class _Sums:
     ratio: float = 0.0
     of_matches: bool = False
     latencies: Counts = field(default_factory=lambda: NOTHING)
+    late: int = 0
 
     def add(self, tally: QueryTally) -> None:
         self.candidates += tally.candidates
@@ -169,6 +170,7 @@ class _Sums:
         self.ended += tally.ended_matches
         self.matches += tally.matches
         self.partial_matches = tally.partial_matches
+        self.late += tally.late
         if tally.latencies:
             if self.latencies is NOTHING:
                 self.latencies = NOTHING.copy()
@@ -207,7 +209,7 @@ class History:
         self._lock = threading.Lock()
         self._rings: dict[str, Ring] = {}
         self._all = Ring(OF_ALL)
-        self._lately: dict[str, deque[tuple[int, Counts]]] = {}
+        self._lately: dict[str, deque[tuple[int, Counts, int]]] = {}
         self._decisions: dict[str, deque[DecisionReport]] = {}
         self._begun: dict[str, DecisionReport] = {}
         self._slot: _Slot | None = None
@@ -271,16 +273,16 @@ class History:
             ring = self._rings.get(name)
             return dict.fromkeys(OF_QUERY) if ring is None else ring.newest(now_ms // SLOT_MS - 1)
 
-    def latencies(self, name: str, now_ms: int) -> Counts:
-        """A query's composite events of the last minute, by bucket of `app.observe.latency`."""
+    def latencies(self, name: str, now_ms: int) -> tuple[Counts, int]:
+        """A query's composite events of the last minute: by bucket of `app.observe.latency`, and how many of them came after its latency bound."""
         oldest = now_ms // SLOT_MS - LATELY
         with self._lock:
-            counts = NOTHING
-            for slot, own in self._lately.get(name, ()):
+            counts, late = NOTHING, 0
+            for slot, own, own_late in self._lately.get(name, ()):
                 if slot >= oldest:
-                    counts = counts + own
+                    counts, late = counts + own, late + own_late
             sums = None if self._slot is None or self._slot.number < oldest else self._slot.queries.get(name)
-            return counts if sums is None else counts + sums.latencies
+            return (counts, late) if sums is None else (counts + sums.latencies, late + sums.late)
 
     def _close(self, standing: Mapping[str, Standing]) -> None:
         slot = self._slot
@@ -304,7 +306,7 @@ class History:
             sums = slot.queries.get(name) or _Sums()
             self._rings[name].put(slot.number, _values(sums, slot.batches, seconds, known))
             if sums.latencies is not NOTHING:
-                self._lately[name].append((slot.number, sums.latencies))
+                self._lately[name].append((slot.number, sums.latencies, sums.late))
 
 
 def _add(slot: _Slot, batch: Noted) -> None:
