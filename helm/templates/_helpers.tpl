@@ -552,6 +552,9 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- $all = append $all "settings.topics.replication_factor is below 3: the topics that are made do not outlive a broker." }}
 {{- end }}
 {{- end }}
+{{- if and (eq .Values.topics.provision "strimzi") .Values.topics.strimzi.streams }}
+{{- $all = append $all "topics.strimzi.streams is true: topics of streams that exist already get the partitions that are said here, and lose settings of their own." }}
+{{- end }}
 {{- if .Values.driver.maintenance }}
 {{- $all = append $all "driver.maintenance is true: nothing is matched until it is false again." }}
 {{- end }}
