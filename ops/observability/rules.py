@@ -171,6 +171,14 @@ ALERTS: tuple[Alert, ...] = (
         "Negations and windows end late; a topic partition with old event times, or lag.",
     ),
     Alert(
+        "CepHeartbeatsFailing",
+        "warning",
+        "increase(cep_heartbeat_errors_total{<selector>}[15m]) >= 3",
+        "0m",
+        "{{ $value | humanize }} heartbeats were lost in 15 minutes",
+        "While the input is silent, negations at an end, timeouts and windows wait for the next event.",
+    ),
+    Alert(
         "CepLatencySLOBurnFast",
         "critical",
         f"({burns(14.4, '1h', '5m')}) or ({burns(6, '6h', '30m')})",

@@ -108,6 +108,9 @@ CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     "CepLagHigh": above("cep_consumer_lag_seconds", 301, 299, TOPIC),
     "CepWatermarkStalled": while_batches_end(LATE_CLOCK),
     "CepWatermarkStalled, input gone": not_without_input(LATE_CLOCK),
+    "CepHeartbeatsFailing": Case(
+        {f"cep_heartbeat_errors_total{{{S}}}": counter(1)}, {f"cep_heartbeat_errors_total{{{S}}}": "0x20 1x20 2x20"}
+    ),
     # 20 % late is 20 times the budget of 1 %; 5 % is less than 6 times
     "CepLatencySLOBurnFast": Case(latencies(8, 2, 120), latencies(9.5, 0.5, 120), 90),
     # and more than 3 times; rates over days are those of the hours that there are
