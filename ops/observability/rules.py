@@ -8,9 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from shedding.registry import METHODS
+
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 """Over which the share of late composite events is kept."""
 OF_QUERY = "namespace, pod, query"
+OF_MATCHES = "|".join(name for name, method in METHODS.items() if method.of_matches)
+"""Shedders whose drop ratio speaks of partial matches."""
 LATE = "cep:latency_bound:violation_ratio_rate"
 RECORDED = {"cep_release": "<release>"}
 """The label by which alerts find recorded series: these are sums, which have lost what `<selector>` may ask for, such as a job."""
@@ -58,6 +62,14 @@ def shed_ratio(window: str, selector: str = "<selector>") -> str:
         f"sum by (namespace, pod) (rate({one}{{{selector}}}[{window}]))" for one in ("cep_events_shed_total", "cep_candidate_events_total")
     )
     return f"{shed} / {all_}"
+
+
+def sheds_much(window: str) -> str:
+    """Share of the events that a query could use that was shed, over a window: counted, whatever the batches were like that scrapes happened to see. Of partial matches nobody counts those that were judged: the mean of what scrapes see."""
+    shed = f"sum by ({OF_QUERY}, shedder) (increase(cep_events_shed_total{{<selector>}}[{window}]))"
+    all_ = f"sum by ({OF_QUERY}) (increase(cep_candidate_events_total{{<selector>}}[{window}]))"
+    ended = f'max by ({OF_QUERY}, shedder) (avg_over_time(cep_realised_drop_ratio{{<selector>,shedder=~"{OF_MATCHES}"}}[{window}]))'
+    return f"{shed} / on ({OF_QUERY}) group_left {all_} > <shed_ratio> or {ended} > <shed_ratio>"
 
 
 def recordings() -> list[dict[str, Any]]:
@@ -205,9 +217,9 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepSheddingSustained",
         "warning",
-        f"avg_over_time(cep_realised_drop_ratio{{<selector>}}[30m]) > <shed_ratio> and {MOVING}",
+        f"({sheds_much('30m')}) and {MOVING}",
         "5m",
-        "{{ $labels.query }} sheds {{ $value | humanizePercentage }} for half an hour",
+        "{{ $labels.query }} shed {{ $value | humanizePercentage }} in half an hour",
         "This is no burst but too little capacity.",
     ),
     Alert(
