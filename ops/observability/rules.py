@@ -87,7 +87,10 @@ def recordings() -> list[dict[str, Any]]:
 
 
 def burns(factor: float, long: str, short: str) -> str:
-    """The error budget is spent so many times too fast, over a long window and still over a short one, and there were composite events enough to say so."""
+    """The error budget is spent so many times too fast, over a long window and still over a short one, and there were composite events enough to say so.
+
+    As many in a long window of days as in one of an hour: were it more, nobody would hear of a query that finds few, all of them late.
+    """
     budget = f"scalar(clamp_max(vector({factor} * (1 - <objective>)), {ALMOST_ALL}))"
     enough = f"sum by ({OF_QUERY}) (increase(cep_detection_latency_seconds_count{{<selector>}}[{long}])) >= <least_events>"
     ours = ",".join(f'{label}="{value}"' for label, value in RECORDED.items())

@@ -122,6 +122,8 @@ CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     ),
     # 20 % late is 20 times the budget of 1 %; 5 % is less than 6 times
     "CepLatencySLOBurnFast": Case(latencies(8, 2, 120), latencies(9.5, 0.5, 120), 90),
+    # five an hour are evidence in six hours, three are not
+    "CepLatencySLOBurnFast, few": Case(latencies(0, 1 / 12, 420), latencies(0, 1 / 20, 420), 400),
     # and more than 3 times; rates over days are those of the hours that there are
     "CepLatencySLOBurnSlow": Case(latencies(9.5, 0.5, 300), latencies(9.95, 0.05, 300), 270),
     "CepBoundUnreachable": while_batches_end(UNREACHABLE),
