@@ -46,7 +46,9 @@ def of_query(query: Mapping[str, Any]) -> Condition:
         reasons.append("its file has errors; an earlier version runs")
     if bound_ms is not None and late > LATE_RATIO * found:
         word = "bound broken"
-        reasons.append(f"{share(late / found)} of the composite events of the last minute came after its latency bound of {duration(bound_ms)}")
+        reasons.append(
+            f"{share(late / found)} of the composite events of the last minute came after its latency bound of {duration(bound_ms)}"
+        )
     return Condition(word, tuple(reasons))
 
 

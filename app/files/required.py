@@ -27,7 +27,7 @@ def required_texts(streams: Iterable[StreamRecords]) -> Mapping[str, frozenset[s
     found: dict[str, frozenset[str] | None] = {}
     for records in streams:
         required = required_attributes(records)
-        for one, leaf in ((one, leaf) for one in records.types for leaf in one.leaves):
+        for one, leaf in ((record, leaf) for record in records.types for leaf in record.leaves):
             if not leaf.attribute.kind.textual or leaf.attribute.symbols or leaf.attribute.name not in required[one.name]:
                 continue
             for name in names_in_files(leaf):

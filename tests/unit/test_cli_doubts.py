@@ -128,7 +128,10 @@ def test_a_query_that_reads_another_one_reads_its_stream_and_no_type_of_the_file
     [
         ([("Quote", "IBM"), ("Quote", "MSFT")], []),
         ([("Quote", "IBM"), ("Order", "MSFT")], []),
-        ([("Quote", "ORCL"), ("Order", "")], ["warning: no event has a type that the queries name (IBM, MSFT); types in the file: ORCL, Order"]),
+        (
+            [("Quote", "ORCL"), ("Order", "")],
+            ["warning: no event has a type that the queries name (IBM, MSFT); types in the file: ORCL, Order"],
+        ),
         ([("Refund", "")], ["warning: no event has a type that the queries name (IBM, MSFT); types in the file: Refund"]),
     ],
 )

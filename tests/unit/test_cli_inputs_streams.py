@@ -119,7 +119,13 @@ def test_a_name_of_the_data_may_be_another_attributes_name_in_queries(settings, 
 
 
 def test_a_name_that_only_another_streams_events_have_does_not_tell_which_names_a_file_has(settings) -> None:
-    write("s.yaml", Path("s.yaml").read_text().replace("{orderId: id}", "{orderId: amount, amount: total}").replace("queries:", "  other: {time: when}\nqueries:"))
+    write(
+        "s.yaml",
+        Path("s.yaml")
+        .read_text()
+        .replace("{orderId: id}", "{orderId: amount, amount: total}")
+        .replace("queries:", "  other: {time: when}\nqueries:"),
+    )
     rows = [{**PAIR[0], "stream": "shop"}, {"type": "Sum", "when": 1, "total": 7, "stream": "other"}]
     write("e.jsonl", jsonl(*rows))
     read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices()).of_stream("shop")
@@ -237,7 +243,10 @@ def test_time_and_type_of_a_stream_may_be_nested(cep, settings) -> None:
         "application: shop\nstreams:\n  shop: {schemas: [Event.avsc], time: meta.at, type: meta.kind, rename: {orderId: id}}\n"
         "queries: {paths: [q.yaml]}\n",
     )
-    write("e.jsonl", jsonl(*({"meta": {"at": row["when"], "kind": row["type"]}, "orderId": row["orderId"], "amount": row["amount"]} for row in PAIR)))
+    write(
+        "e.jsonl",
+        jsonl(*({"meta": {"at": row["when"], "kind": row["type"]}, "orderId": row["orderId"], "amount": row["amount"]} for row in PAIR)),
+    )
     assert replayed(cep, "e.jsonl") == [FOUND]
 
 

@@ -98,4 +98,6 @@ def test_an_event_that_the_application_refuses_for_its_time_is_not_recorded(cep,
 def test_floats_that_are_no_numbers_to_json_are_read_again_as_what_they_were(cep, record, settings) -> None:
     told = record((NOW, math.nan), (NOW + 1, -math.inf), (NOW + 2, 1.0), (NOW + 3, math.inf), (NOW + 4, math.nan))
     assert "5 events of quotes, 0 records that the application refuses" in told
-    assert len(prices(cep, *(["--settings", "s.yaml"] if settings else []))) == 3, "from -Infinity to 1.0 and Infinity, from 1.0 to Infinity"
+    assert len(prices(cep, *(["--settings", "s.yaml"] if settings else []))) == 3, (
+        "from -Infinity to 1.0 and Infinity, from 1.0 to Infinity"
+    )

@@ -229,7 +229,9 @@ TOPICS = "streams:\n  quotes: {topics: [q]}\n  trades: {topics: [t]}\n"
 @pytest.mark.parametrize(("topic", "streams"), [("q", ["quotes"]), ("t", ["trades"]), ("unknown", ["quotes", "trades"])])
 def test_a_recording_of_a_topic_belongs_to_the_stream_that_has_it(cep, topic, streams) -> None:
     write("c.yaml", TOPICS)
-    write("q.yaml", QUERY.replace("rise", "of-quotes") + "---\n" + QUERY.replace("rise", "of-trades").replace("from: quotes", "from: trades"))
+    write(
+        "q.yaml", QUERY.replace("rise", "of-quotes") + "---\n" + QUERY.replace("rise", "of-trades").replace("from: quotes", "from: trades")
+    )
     write("e.jsonl", events(*(quote(k, float(k), position=[topic, 0, k]) for k in range(2))))
     code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--settings", "c.yaml")
     assert code == 0, err

@@ -101,7 +101,9 @@ def looks(*batches: tuple[float, int, int]) -> list[Look]:
     """Looks at a query, each after some more composite events: how long all of them took, in s, how many they were, and how many came after the bound."""
     metrics, taken = Metrics(), []
     for latency_s, found, late in batches:
-        metrics.add_counts("cep_detection_latency_seconds", latency_counts(np.full(found, int(1000 * latency_s))), latency_s * found, query="q")
+        metrics.add_counts(
+            "cep_detection_latency_seconds", latency_counts(np.full(found, int(1000 * latency_s))), latency_s * found, query="q"
+        )
         metrics.add("cep_late_composite_events_total", late, query="q")
         taken.append(Look(float(len(taken)), Scrape.of(metrics.text()[0].decode())))
     return taken

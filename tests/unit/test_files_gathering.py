@@ -65,7 +65,11 @@ META = {
     "fields": [
         {
             "name": "meta",
-            "type": {"type": "record", "name": "M", "fields": [{"name": "ts", "type": "long"}, *({"name": one, "type": "string"} for one in ("kind", "host"))]},
+            "type": {
+                "type": "record",
+                "name": "M",
+                "fields": [{"name": "ts", "type": "long"}, *({"name": one, "type": "string"} for one in ("kind", "host"))],
+            },
         },
         {"name": "x", "type": "int"},
     ],
@@ -96,10 +100,10 @@ def test_time_and_type_may_stand_in_nested_records(tmp_path, monkeypatch, suffix
 
 
 def test_what_nested_records_lack_is_told():
-    lines = b'''{"meta": {"kind": "A"}, "x": 1}
+    lines = b"""{"meta": {"kind": "A"}, "x": 1}
 {"meta": {"ts": 1}, "x": 1}
 {"meta": 7, "x": 1}
-'''
+"""
     with pytest.raises(FindingsError) as caught:
         parse_events(lines, FileFormat("meta.kind", time_attribute="meta.ts"))
     assert [finding.message for finding in caught.value.findings] == ['no "meta.ts"', 'no "meta.kind"', 'no "meta.ts"']
@@ -226,7 +230,9 @@ def test_csv_rows_of_another_width_are_unreadable(tmp_path):
 
 
 @pytest.mark.parametrize(("unused", "instead"), [("csv_rows", None), ("csv_columns", lambda *_: None)])
-@pytest.mark.parametrize("text", ["type,time,id,,\nA,1,7,,\nA,2,8,x,y\n", ",type,time,id\n0,A,1,7\n1,A,2,8\n", "type,time,id,\nA,1,7,\nA,2,8,\n"])
+@pytest.mark.parametrize(
+    "text", ["type,time,id,,\nA,1,7,,\nA,2,8,x,y\n", ",type,time,id\n0,A,1,7\n1,A,2,8\n", "type,time,id,\nA,1,7,\nA,2,8,\n"]
+)
 def test_columns_without_a_name_are_left_out(tmp_path, monkeypatch, text, unused, instead):
     monkeypatch.setattr(f"app.files.csv_files.{unused}", instead)
     path = tmp_path / "e.csv"
@@ -516,7 +522,23 @@ NUMBER_TEXTS = st.one_of(
 )
 JSON_CELLS = st.one_of(
     st.sampled_from(
-        ["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"NaN"', '"-Infinity"', '"a b c d e f g h"']
+        [
+            "null",
+            "true",
+            "false",
+            "nul",
+            '"x"',
+            '"é"',
+            '"a\\"b"',
+            '"\\u00e9"',
+            '""',
+            "[1, 2]",
+            '{"c": 1}',
+            "NaN",
+            '"NaN"',
+            '"-Infinity"',
+            '"a b c d e f g h"',
+        ]
     ),
     NUMBER_TEXTS,
 )

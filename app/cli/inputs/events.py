@@ -105,8 +105,8 @@ class ReplayInput:
         if known is not None:
             return known
         own = _events_of(self.file, name, self.settings)
-        renames = self.settings.streams[name].rename if self.settings is not None and name in self.settings.streams else {}
-        renames = applying(own.batch, renames)
+        told = self.settings.streams[name].rename if self.settings is not None and name in self.settings.streams else {}
+        renames = applying(own.batch, told)
         if not renames:
             return StreamEvents(StreamSchema(name, own.schema.types, None, inferred=True), own.batch, own.lines)
         batch = renamed(own.batch, renames)

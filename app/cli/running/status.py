@@ -125,7 +125,9 @@ def report(base: str, told: Mapping[str, Any], version: Mapping[str, Any], first
 
 def _of_query(told: Mapping[str, Any], first: Look, second: Look) -> dict[str, Any]:
     name = told["query"]
-    arrived = between(first.metrics.buckets(LATENCY, query=name), second.metrics.buckets(LATENCY, query=name)) if second is not first else {}
+    arrived = (
+        between(first.metrics.buckets(LATENCY, query=name), second.metrics.buckets(LATENCY, query=name)) if second is not first else {}
+    )
     of_now = any(arrived.values())
     buckets = arrived if of_now else second.metrics.buckets(LATENCY, query=name)
     bound_s = quantile(buckets, SHARE)
