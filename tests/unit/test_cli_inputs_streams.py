@@ -258,3 +258,11 @@ def test_queries_say_by_their_own_names_what_an_attribute_without_any_value_is(c
     assert replayed(cep, "e.jsonl") == []
     read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices.for_queries([Path("q.yaml")])).of_stream("shop")
     assert {name: read.batch.columns[name].kind for name in ("id", "paid", "note")} == {"id": "integer", "paid": "float", "note": "string"}
+
+
+def test_numbers_stay_numbers_beside_the_name_of_the_data_without_any_value(settings) -> None:
+    """They became texts, of which 10 is less than 9."""
+    write("s.yaml", "streams: {shop: {time: when, rename: {orderId: id}}}\n")
+    write("e.jsonl", jsonl({"type": "Order", "when": 1, "id": 9}, {"type": "Order", "when": 2, "orderId": None}))
+    read = read_input(Path("e.jsonl"), load_settings(Path("s.yaml"), {}), Choices.for_queries([Path("q.yaml")]))
+    assert read.of_stream("shop").batch.columns["id"].kind == "integer"

@@ -243,7 +243,7 @@ def test_timestamps_of_a_table_have_a_greatest_among_constants(cep) -> None:
     Path("q.yaml").write_text(
         "name: q\nevent: SEQ(A a, B b)\nwhere: max(a.seen, '2026-01-01T00:00:00Z') > b.seen\nwithin: 1 m\nreturn: {n: b.n}\n"
     )
-    seen = pa.array([np.datetime64("2025-01-01"), np.datetime64("2025-12-31"), np.datetime64("2026-01-01")], pa.timestamp("ms", "UTC"))
+    seen = pa.array(np.array(["2025-01-01", "2025-12-31", "2026-01-01"], "datetime64[ms]"), pa.timestamp("ms", "UTC"))
     pq.write_table(pa.table({"type": ["A", "B", "B"], "time": [0, 1, 2], "n": [1, 2, 3], "seen": seen}), "e.parquet")
     code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.parquet")
     assert code == 0, err

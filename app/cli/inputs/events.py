@@ -275,13 +275,13 @@ TEXT_KINDS = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING)
 
 
 def _take_asked_kinds(gathered: Gathered, settings: Settings | None, queries: Sequence[Path]) -> None:
-    """Attributes without any value become what the queries compare them with, by the names that they have in queries."""
+    """Attributes without any value become what they are in queries: of the kind that the name has in other events, else what it is compared with."""
     valueless = gathered.learnt.valueless
     if valueless and queries:
         compiled = read_queries(queries, Streams(everything=gathered.schema))
         resolved = [query.resolved for query in compiled.queries if query.resolved is not None]
         named = {name: _names_in_queries(name, gathered.schema, settings) for name in valueless}
-        asked = asked_kinds(resolved, {one for names in named.values() for one in names})
+        asked = {**asked_kinds(resolved, {one for names in named.values() for one in names}), **gathered.learnt.kinds}
         for name, names in named.items():
             gathered.learnt.kinds[name] = next((asked[one] for one in names if asked[one] is not Kind.STRING), Kind.STRING)
 
