@@ -14,6 +14,7 @@ from typing import Any
 
 from app.control.law.running import remembered
 from app.errors import CepError
+from app.observe.logs import get_logger
 from app.storage.store import MissingError, Store
 
 FOLDER, CHOICES = "models", "model-choices"
@@ -21,6 +22,8 @@ KEPT = 10
 """Versions of a query's models; the one in use and the one before it are kept as well."""
 NONE = 0
 """In place of a version: no model of this store."""
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +107,33 @@ class ModelStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[str, int], Choice] = {}
+        self._damaged: set[str] = set()
 
     def choices(self) -> dict[str, Choice]:
         """By query; those that were ever chosen for."""
-        newest: dict[str, int] = {}
+        numbers: dict[str, list[int]] = {}
         for stored in self._store.names(CHOICES):
-            query = stored.name.split("/")[1]
-            newest[query] = max(newest.get(query, 0), _number(stored.name))
-        self._known = {(query, number): self._known.get((query, number)) or self._choice(query, number) for query, number in newest.items()}
+            numbers.setdefault(stored.name.split("/")[1], []).append(_number(stored.name))
+        newest = {(query, max(own)): own for query, own in numbers.items()}
+        self._known = {key: self._known.get(key) or self._choice(key[0], own) for key, own in newest.items()}
         return {query: choice for (query, _), choice in self._known.items()}
 
     def choice(self, query: str) -> Choice:
         """Of one query."""
-        numbers = self._numbers(query)
-        return self._choice(query, max(numbers)) if numbers else Choice()
+        return self._choice(query, self._numbers(query))
 
-    def _choice(self, query: str, number: int) -> Choice:
-        choice: Choice = remembered(Choice, json.loads(self._store.read(_choice_name(query, number))))
-        return choice
+    def _choice(self, query: str, numbers: Collection[int]) -> Choice:
+        """The newest of these that can be read."""
+        for number in sorted(numbers, reverse=True):
+            found: Choice | None = self._read(Choice, _choice_name(query, number))
+            if found is not None:
+                return found
+        return Choice()
 
     def versions(self, query: str | None = None) -> list[Learned]:
         """By query and version."""
-        found = []
-        for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}"):
-            name = stored.name.rsplit("/", 1)[-1]
-            if name.endswith(".json") and (known := self._read(stored.name)) is not None:
-                found.append(remembered(Learned, known))
+        names = [stored.name for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}")]
+        found = [known for name in names if name.endswith(".json") and (known := self._record_of(name)) is not None]
         return sorted(found, key=lambda one: (one.query, one.version))
 
     def version(self, query: str, version: int) -> Learned:
@@ -173,9 +177,10 @@ class ModelStore:
         return earlier[-1] if earlier else None
 
     def add(self, learned: Learned, content: bytes) -> Learned:
-        """Keeps a model under the next version, and lets the oldest go; what is in use stays as it was, and what was in use before it."""
+        """Keeps a model under the next version (damaged ones keep their numbers: one may be chosen), and lets the oldest go; what is in use stays as it was, and what was in use before it."""
         versions = self.versions(learned.query)
-        kept = replace(learned, version=1 + max((one.version for one in versions), default=NONE), digest=sha256(content).hexdigest())
+        numbers = [_number(stored.name) for stored in self._store.names(f"{FOLDER}/{learned.query}")]
+        kept = replace(learned, version=1 + max(numbers, default=NONE), digest=sha256(content).hexdigest())
         self._store.write(kept.file, [content])
         self._record(kept)
         choice = self.choice(kept.query)
@@ -198,7 +203,7 @@ class ModelStore:
         """
         numbers = self._numbers(query)
         number = 1 + max(numbers, default=0)
-        now = self._choice(query, number - 1) if numbers else Choice()
+        now = self._choice(query, numbers)
         if instead_of is not None and now != instead_of:
             return False
         choice = replace(choice, before=next((one for one in (now.version, now.before) if one not in (NONE, choice.version)), NONE))
@@ -228,19 +233,34 @@ class ModelStore:
         return [_number(stored.name) for stored in self._store.names(f"{CHOICES}/{query}")]
 
     def _learned(self, query: str, version: int) -> Learned | None:
-        known = self._read(_name(query, f"{version}.json"))
-        return None if known is None else remembered(Learned, known)
+        return self._record_of(_name(query, f"{version}.json"))
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _record_of(self, name: str) -> Learned | None:
+        """What is known of a version; None where its record is gone or damaged."""
         try:
-            found: dict[str, Any] = json.loads(self._store.read(name))
+            found: Learned | None = self._read(Learned, name)
         except MissingError:
             return None
         return found
 
+    def _read(self, kind: type[Any], name: str) -> Any:
+        """What a file says; None where it is damaged, which the log tells once.
+
+        Raises:
+            MissingError: there is none.
+        """
+        content = self._store.read(name)
+        try:
+            return remembered(kind, json.loads(content))
+        except (ValueError, TypeError, AttributeError) as error:
+            if name not in self._damaged:
+                self._damaged.add(name)
+                log.warning("a file of learned models is damaged, and left out", file=name, reason=str(error))
+            return None
+
 
 def _number(name: str) -> int:
-    return int(name.rsplit("/", 1)[-1].removesuffix(".json"))
+    return int(name.rsplit("/", 1)[-1].partition(".")[0])
 
 
 def _choice_name(query: str, number: int) -> str:

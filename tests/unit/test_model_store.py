@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from app.cli.main import cli
@@ -116,6 +117,37 @@ def test_a_damaged_or_missing_model_counts_as_none(store):
     assert store.content(known) is None
     store._store.delete([known.file])
     assert store.content(known) is None
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"query": "the', b"[1]", b"{}", b"\xff\xfe"])
+def test_a_damaged_record_counts_as_no_version_is_told_once_and_its_number_is_not_given_again(store, commands, torn):
+    for content in (b"one", b"two"):
+        store.choose("theft", Choice(store.add(learned(), content).version))
+    store._store.write("models/theft/2.json", [torn])
+    with capture_logs() as logs:
+        assert [one.version for one in store.versions("theft")] == [1]
+        assert (store.in_use(), store.before("theft", Choice(2, before=1)).version) == ({}, 1)
+    assert [(one["log_level"], one["file"]) for one in logs] == [("warning", "models/theft/2.json")]
+    assert "theft" in commands("ls")
+    commands("unpin", "theft")
+    assert store.add(learned(), b"three").version == 3, "2 is still chosen, and must not become what nobody chose"
+
+
+@pytest.mark.parametrize("torn", [b"", b"null", b'{"version": 2, "pin'])
+def test_of_a_damaged_choice_the_one_before_it_holds(store, commands, torn):
+    for content in (b"one", b"two"):
+        store.choose("theft", Choice(store.add(learned(), content).version))
+    store._store.write("model-choices/theft/00000002.json", [torn])
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert (store.choice("theft"), store.choices()) == (Choice(1), {"theft": Choice(1)})
+    assert [(one["log_level"], one["file"]) for one in logs] == [("warning", "model-choices/theft/00000002.json")]
+    commands("pin", "theft", "2")
+    assert store.choice("theft").version == 2
+    for number in (2, 3):
+        store._store.write(f"model-choices/theft/0000000{number}.json", [torn])
+    other = ModelStore(store._store)
+    assert (other.choice("theft"), other.choices()) == (Choice(), {"theft": Choice()})
 
 
 @pytest.fixture
