@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.control.messages.reports import QueryTally, SourceProgress, StageReport
 from app.control.messages.totals import total
 from app.control.plane import ControlPlane
 from app.control.running_catalog import RunningCatalog
+from app.errors import DependencyError
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import load_deployment, store_deployment
@@ -33,6 +35,10 @@ from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader
 from app.pipeline.reload.watcher import Watcher, watching
 from app.storage.open import open_store
+from shedding.interface import Training
+from shedding.model_file import save
+from shedding.registry import METHODS, method
+from tests.conformance.shedding_cases import CASES
 from tests.kafka.application import until
 from tests.unit.test_model_store import learned
 
@@ -46,8 +52,7 @@ where: "[tag_id]"
 within: 10 s
 on_change: {on_change}
 """
-
-
+SHEDDING = "shedding: {shedder: bl, latency_bound: 1 s}\n"
 READER = """\
 name: c
 from: [query:a]
@@ -477,3 +482,72 @@ def test_models_of_queries_that_are_in_no_file_and_no_deployment_leave_the_check
     (world.queries / "c.yaml").unlink()
     world.turns(2, pause_s=watcher.PRUNE_S)
     assert {one.query for one in store.versions()} == {*store.choices()} == {"a", "b"}
+
+
+@pytest.fixture
+def models(world: World, monkeypatch: pytest.MonkeyPatch) -> ModelStore:
+    """With two versions for the query a, which runs and sheds at random; others could read b."""
+    monkeypatch.setattr(watcher, "tell_model_changes", lambda *_: None)
+    world.write(a=text("a") + SHEDDING, b=text("b") + "return: {tag_id: s.tag_id}\n")
+    world.turns()
+    plan, store = world.watcher.running.catalog.plans[0], ModelStore(open_store(world.settings.checkpoint.uri))
+    for seed in (1, 2):
+        trained = method("bl").train(CASES[METHODS["bl"].level].observations(2), Training(seed, query=plan.fingerprint))
+        save(trained, world.folder / "made.model")
+        store.add(replace(learned("a", fingerprint=plan.fingerprint), shedder="bl"), (world.folder / "made.model").read_bytes())
+    return store
+
+
+def model_of(world: World, name: str) -> str | None:
+    running = world.watcher.running
+    return {plan.name: model and model.file for plan, model in zip(running.catalog.plans, running.models, strict=True)}[name]
+
+
+@pytest.mark.parametrize("outcome", ["broken", "needs_restart", "needs_topics"])
+def test_a_model_that_is_chosen_waits_for_no_file_to_be_mended_and_for_no_restart(world: World, models: ModelStore, outcome: str) -> None:
+    world.run_batch(1)
+    world.missing = {"d"}
+    world.write(
+        **{
+            "broken": {"b": text("b", version=2).replace("tag_id", "tagid"), "a": text("a", version=9) + SHEDDING},
+            "needs_restart": {"c": READER.replace("query:a", "query:b").replace("(a x, a y)", "(b x, b y)")},
+            "needs_topics": {"d": text("d")},
+        }[outcome]
+    )
+    assert world.turns()["last_reading"]["outcome"] == outcome
+    for version in (1, 2):
+        models.choose("a", Choice(version, pinned=True))
+        told = world.turns(4)
+        assert (told["last_reading"]["outcome"], model_of(world, "a")) == (outcome, f"models/a/{version}.model")
+        assert world.run_batch(2) == world.watcher.running.fingerprint
+    models.choose("a", Choice())
+    world.turns(4)
+    assert model_of(world, "a") is None
+    assert [(plan.name, plan.version) for plan in world.watcher.running.catalog.plans] == [("a", 1), ("b", 1)]
+
+
+def test_a_choice_that_could_not_be_taken_is_tried_again(world: World, models: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.write(b=text("b").replace("tag_id", "tagid"))
+    world.turns()
+    prepared = reader.prepare
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise DependencyError("the storage is away")
+
+    monkeypatch.setattr(reader, "prepare", away)
+    models.choose("a", Choice(1))
+    world.turns(4)
+    assert model_of(world, "a") is None
+    monkeypatch.setattr(reader, "prepare", prepared)
+    world.turns(4)
+    assert model_of(world, "a") == "models/a/1.model"
+
+
+def test_files_that_were_never_right_since_the_start_keep_no_choice_from_being_taken(world: World, models: ModelStore) -> None:
+    again = Reader(world.settings, world.registry, world.settings_file)
+    world.watcher = Watcher(world.settings, world.plane, again, world.watcher.running)
+    world.write(b=text("b").replace("tag_id", "tagid"))
+    assert world.turns()["last_reading"]["outcome"] == "broken"
+    models.choose("a", Choice(1))
+    world.turns(4)
+    assert model_of(world, "a") == "models/a/1.model"

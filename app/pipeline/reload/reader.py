@@ -14,6 +14,7 @@ from app.errors import CepError, ConfigurationError, DependencyError, Finding, S
 from app.events.registry import Subjects
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
+from app.owners.query_texts import planned
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.draining import Past
 from app.pipeline.moving import readers_of
@@ -59,12 +60,15 @@ class Reader:
     _good: Compilation | None = None
 
     def again(self, running: Deployment, past: Past | None) -> Deployment | None:
-        """What the files said when they were last right, prepared again: old versions may be over by now. None: nothing changed, or it cannot be had."""
-        if self._good is None:
-            return None
+        """What the files said when they were last right, prepared again: old versions may be over by now, and other models chosen. None: nothing changed, or it cannot be had.
+
+        Raises:
+            DependencyError: the registry or the checkpoint does not answer.
+        """
+        good = self._good or planned(running.texts)
         try:
-            deployment = numbered(prepare(self.settings, self._good, running.streams, self.registry, past, topics=running.topics), running)
-        except (ConfigurationError, DependencyError):
+            deployment = numbered(prepare(self.settings, good, running.streams, self.registry, past, topics=running.topics), running)
+        except ConfigurationError:
             return None
         stays = not moved_groups(running.catalog, deployment.catalog)  # else the next start will see to it
         return deployment if stays and deployment.fingerprint != running.fingerprint else None

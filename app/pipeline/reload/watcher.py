@@ -17,8 +17,8 @@ from pathlib import Path
 from app.bucket.engines import load_engines
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, clock_ms
-from app.control.shown.query_set import QuerySet
-from app.errors import CepError, Severity
+from app.control.shown.query_set import GOOD, QuerySet
+from app.errors import CepError, DependencyError, Severity
 from app.events.registry import Subjects
 from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import Deployment, load_deployment, store_deployment
@@ -79,6 +79,8 @@ class Watcher:
     _drains_at: float = 0.0
     _store: ModelStore = field(init=False)
     _choices: dict[str, Choice] | None = None
+    _taken: dict[str, Choice] | None = None
+    """Those with which what the files say, or said when they were last right, was prepared."""
     _choices_at: float = 0.0
     _prune_at: float | None = None
 
@@ -107,12 +109,14 @@ class Watcher:
             self._prune_at = now_s + PRUNE_S
 
     def _chosen_anew(self, now_s: float) -> bool:
-        """Whether the application has learned a model, or somebody has chosen one, since this was asked last."""
+        """Whether the application has learned a model, or somebody has chosen one, with which nothing was prepared yet."""
         if now_s < self._choices_at:
             return False
         self._choices_at = now_s + CHOICES_S
-        seen, self._choices = self._choices, self._store.choices()
-        return seen is not None and seen != self._choices
+        self._choices = self._store.choices()
+        if self._taken is None:
+            self._taken = self._choices
+        return self._taken != self._choices
 
     def _read(self, now_s: float) -> None:
         named, past = self._past()
@@ -120,15 +124,19 @@ class Watcher:
         if reading.deployment is not None and not self._open(reading.deployment, named, frozenset(reading.disabled)):
             self._retry_at = now_s  # another deployment has run since: at once again, from that one
             return
+        if reading.outcome in GOOD or (self._taken != self._choices and self._let_go()):  # a choice waits for no file to be mended
+            self._taken = self._choices
         self._retry_at = now_s + RETRY_S if reading.outcome in TRIED_AGAIN else None
         self._tell(reading)
 
-    def _let_go(self) -> None:
-        """Old versions that have finished leave; of others it becomes known when they will have."""
+    def _let_go(self) -> bool:
+        """Old versions that have finished leave, of others it becomes known when they will have, and models become those that are chosen now; False where it is to be tried again."""
         named, past = self._past()
-        deployment = self.reader.again(self.running, past)
-        if deployment is not None:
-            self._open(deployment, named)
+        try:
+            deployment = self.reader.again(self.running, past)
+        except DependencyError:
+            return False
+        return deployment is None or self._open(deployment, named)
 
     def _prune(self) -> None:
         """Drafts of killed processes and deployments of long ago leave the checkpoint; that they stay for longer is no harm."""
