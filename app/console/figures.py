@@ -128,7 +128,7 @@ class Figures:
 
     def _plans(self) -> dict[str, Plan]:
         running = self._plane.catalog
-        return {} if running is None else {plan.name: plan for plan in running.current}
+        return {} if running is None else {plan.name: plan for plan in running.catalog.current}
 
 
 def _where(method: Entry) -> str:

@@ -47,7 +47,6 @@ from app.control.shown.query_status import Known, QueryStatus
 from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
 from app.observe.progress import read_progress
-from app.query.plan import Catalog
 from app.storage.open import open_store
 
 log = get_logger(__name__)
@@ -171,10 +170,10 @@ class ControlPlane:
             return True
 
     @property
-    def catalog(self) -> Catalog | None:
+    def catalog(self) -> RunningCatalog | None:
         """What runs; None before anything does."""
         with self._lock:
-            return None if self._catalog is None else self._catalog.catalog
+            return self._catalog
 
     def past(self) -> tuple[Directive, dict[int, int]] | None:
         """The newest directive, and by source how far time had come before its batch, ms; None when no batch ran yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from app.events.batch import PARTITION_BITS, EventBatch, concatenate, concatenat
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.registry import Registry, registry_settings
+from app.owners.deployment import StreamDeployment
 from app.pipeline.preparation import read_streams, with_elements
 from app.query.compile import elements_in
 
@@ -21,28 +22,44 @@ STRAGGLING_MS = 60_000
 """Beyond the allowed lateness: what other topic partitions, which are slower, still let in."""
 
 
+def streams_at_a_start(settings: Settings, names: Iterable[str]) -> tuple[StreamDeployment, ...]:
+    """Streams as an application that starts now reads them.
+
+    Args:
+        settings: of the application.
+        names: that they know.
+
+    Raises:
+        ConfigurationError, DependencyError: their schemas cannot be had.
+    """
+    wanted = settings.model_copy(update={"streams": {name: settings.streams[name] for name in names}})
+    elements = elements_in(settings.queries.paths)
+    registry = Registry(registry_settings(settings.schema_registry))
+    return tuple(with_elements(one, elements) for one in read_streams(wanted, registry))
+
+
 def newest_of(
-    settings: Settings, streams: Sequence[str], count: int, tell: Callable[[str], None], wanted: frozenset[str] | None = None
+    settings: Settings, streams: Sequence[StreamDeployment], count: int, tell: Callable[[str], None], wanted: frozenset[str] | None = None
 ) -> EventBatch:
     """The newest events of several streams together, in total order, from the time on from which all of them are whole. Every topic partition has a source of its own.
 
     Args:
         settings: of the application.
-        streams: names that they know.
+        streams: as they are read.
         count: about so many records of each.
         tell: is told what is read.
         wanted: only these attributes; None: all.
 
     Raises:
-        ConfigurationError, DependencyError: the streams cannot be read.
+        DependencyError: the streams cannot be read.
     """
     parts: list[EventBatch] = []
     whole_from: list[int] = []
     first = 0
     for stream in streams:
-        tell(f"reading the newest {count:,} records of {stream}")
+        tell(f"reading the newest {count:,} records of {stream.rules.stream}")
         batch, since_ms = StreamReader(settings, stream, first, wanted).newest(count)
-        first += len(settings.streams[stream].topics)
+        first += len(settings.streams[stream.rules.stream].topics)
         parts.append(batch)
         whole_from += [] if since_ms is None else [since_ms]
     batch = in_total_order(concatenate_streams(parts))
@@ -69,23 +86,18 @@ class StreamReader:
 
     Args:
         settings: of the application.
-        stream: a name that they know.
+        stream: as it is read; the settings know it.
         first: number of its first topic, where other streams are read beside it.
         wanted: only these attributes; None: all.
-
-    Raises:
-        ConfigurationError, DependencyError: the stream's schemas cannot be had.
     """
 
-    def __init__(self, settings: Settings, stream: str, first: int = 0, wanted: frozenset[str] | None = None) -> None:
-        own = settings.streams[stream]
+    def __init__(self, settings: Settings, stream: StreamDeployment, first: int = 0, wanted: frozenset[str] | None = None) -> None:
+        own = settings.streams[stream.rules.stream]
         registry = Registry(registry_settings(settings.schema_registry))
-        (deployed,) = read_streams(settings.model_copy(update={"streams": {stream: own}}), registry)
-        deployed = with_elements(deployed, elements_in(settings.queries.paths))
-        self._decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry, wanted)
+        self._decoder = BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], registry, wanted)
         self._first = first
         self._max_ahead_ms, self._late_ms = own.max_ahead, own.allowed_lateness + STRAGGLING_MS
-        self._with_headers, self._topics, self._options = deployed.with_headers, own.topics, consumer_options(settings.kafka)
+        self._with_headers, self._topics, self._options = stream.with_headers, own.topics, consumer_options(settings.kafka)
 
     def span(self, since_ms: int | None = None, newest: int | None = None) -> Span:
         """What the stream's topics hold now; see `Span`."""

@@ -23,7 +23,7 @@ from app.events.batch import PARTITION_BITS
 from app.events.registry import Registry, RegistrySettings
 from app.local.outlets import outlet_of
 from app.local.recordings import RECORDINGS, default_folder
-from app.pipeline.recorded import newest_of
+from app.pipeline.recorded import newest_of, streams_at_a_start
 from tests.kafka.application import Application, records_of, until
 from tests.kafka.test_whole_way import apply_topics
 
@@ -94,7 +94,9 @@ def test_the_newest_events_of_several_streams_have_places_of_their_own(applicati
         produce = ["produce", stream, "--settings", str(application.file), "--events", "400", "--now"]
         sent = CliRunner().invoke(cli, produce, catch_exceptions=False)
         assert sent.exit_code == 0, sent.output
-    batch = newest_of(load_settings(application.file, {}), ("stocks", "retail"), 1_000_000, print)
+    settings = load_settings(application.file, {})
+    retail, stocks = streams_at_a_start(settings, ("retail", "stocks"))
+    batch = newest_of(settings, (stocks, retail), 1_000_000, print)
     places = np.stack([batch.source, batch.offset], axis=1)
     assert len(np.unique(places, axis=0)) == len(batch) > 0
     quotes = np.array(batch.type.dictionary.entries())[batch.type.values] == b"Quote"

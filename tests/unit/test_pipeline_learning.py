@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,22 @@ import yaml
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.config.settings import Settings, load_settings
-from app.errors import ConfigurationError, DependencyError
+from app.control.plane import ControlPlane
+from app.control.running_catalog import RunningCatalog
+from app.errors import CepError, ConfigurationError, DependencyError
 from app.evaluation.examination import Examination, Lesson
 from app.events.batch import Column, Dictionary, EventBatch, take
+from app.events.registry import Registry, registry_settings
 from app.events.types import Kind
+from app.owners.deployment import Deployment, StreamDeployment, load_deployment, store_deployment
 from app.owners.model_store import NONE, Choice, ModelStore
+from app.owners.models import read_models
+from app.owners.query_texts import planned
 from app.pipeline.learning import rounds
-from app.pipeline.learning.learner import Limit
+from app.pipeline.learning.learner import Learner, Limit
 from app.pipeline.learning.rounds import Outcome, Wish, learn_round
-from app.pipeline.recorded import without_stragglers
+from app.pipeline.preparation import compile_queries, prepare
+from app.pipeline.recorded import streams_at_a_start, without_stragglers
 from app.storage.open import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +63,19 @@ class World:
     def round(self, wish: Wish | None = None) -> list[Outcome]:
         return list(learn_round(self.settings, Wish() if wish is None else wish, rounds.ignored))
 
+    def configure(self, **retail: Any) -> None:
+        file = self.folder / "settings.yaml"
+        plain = yaml.safe_load(file.read_text())
+        plain["streams"]["retail"] |= retail
+        file.write_text(yaml.safe_dump(plain))
+        self.settings = load_settings(file, {})
+
+    def prepared(self) -> Deployment:
+        """What an application that starts now runs."""
+        streams = streams_at_a_start(self.settings, self.settings.streams)
+        registry = Registry(registry_settings(self.settings.schema_registry))
+        return prepare(self.settings, compile_queries(self.settings, streams), streams, registry)
+
     @property
     def store(self) -> ModelStore:
         return ModelStore(open_store(self.settings.checkpoint.uri))
@@ -76,6 +97,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         "queries": {"paths": ["queries"]},
         "schema_registry": {"url": "mock://learning"},
         "checkpoint": {"path": str(tmp_path / "checkpoint")},
+        "learning": {"first": "100 ms"},
+        "http": {"host": "127.0.0.1", "port": 0},
     }
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(plain))
     found = World(tmp_path, load_settings(tmp_path / "settings.yaml", {}), None)  # type: ignore[arg-type]
@@ -212,6 +235,76 @@ def test_a_file_that_is_broken_leaves_the_queries_of_others_their_turn(world):
     assert [(one.query, one.learned is not None) for one in world.round()] == [("theft", True)]
     with pytest.raises(ConfigurationError, match=r"broken\.yaml"):
         world.round(Wish("broken"))
+
+
+@pytest.fixture
+def plane(world: World) -> Iterator[ControlPlane]:
+    """Of an application that runs on the world's checkpoint."""
+    running = world.prepared()
+    opened = ControlPlane(world.settings, {})
+    opened.open(RunningCatalog(running.catalog, store_deployment(world.settings.checkpoint.uri, running)))
+    yield opened
+    opened.close()
+
+
+def newer_schemas(world: World) -> None:
+    """Compatible ones, under which the query is another."""
+    text = (ROOT / "schemas" / "ShelfReading.avsc").read_text()
+    (world.folder / "ShelfReading.avsc").write_text(text.replace('"int"', '"double"'))
+    world.configure(schemas=["ShelfReading.avsc", str(ROOT / "schemas" / "ExitReading.avsc")])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_models_are_for_the_queries_that_run_whatever_schemas_and_files_say_since(world, plane, monkeypatch, named):
+    says(monkeypatch, 0.2, 0.5, 0.5)
+    running = load_deployment(world.settings.checkpoint.uri, plane.catalog.deployment)
+    if named:
+        wish = Wish(deployment=running.fingerprint)
+    else:  # a command finds it in the checkpoint
+        wish = Wish()
+        plane.directive(0)
+        plane.await_directive()
+    newer_schemas(world)
+    assert world.prepared().catalog.plans[0].fingerprint != running.catalog.plans[0].fingerprint, "or nothing is shown"
+    world.write("theft", "another", within="3 s")
+    (outcome,) = world.round(wish)
+    assert (outcome.result, outcome.learned.fingerprint) == ("taken", running.catalog.plans[0].fingerprint)
+    models, _ = read_models(planned(running.texts), None, world.store)
+    assert models["theft"].file == outcome.learned.file, "the application can use it"
+    world.store.choose("theft", Choice(outcome.learned.version, pinned=True))
+    assert [one.result for one in world.round(wish)] == ["pinned"]
+    with pytest.raises(CepError, match="once the application has run it"):
+        world.round(replace(wish, query="another"))
+
+
+def test_events_are_read_with_the_schemas_of_the_start(world, plane, monkeypatch):
+    read: list[StreamDeployment] = []
+    monkeypatch.setattr(rounds, "newest_of", lambda _, streams, *__: read.extend(streams) or world.batch)
+    running = load_deployment(world.settings.checkpoint.uri, plane.catalog.deployment)
+    newer_schemas(world)
+    world.round(Wish(deployment=running.fingerprint))
+    assert set(map(repr, read)) == set(map(repr, running.streams))
+
+
+def test_of_what_ran_last_only_what_reads_streams_of_the_settings_is_learned_for(world, plane):
+    plain = yaml.safe_load((world.folder / "settings.yaml").read_text())
+    plain["streams"] = {"renamed": plain["streams"]["retail"]}
+    (world.folder / "settings.yaml").write_text(yaml.safe_dump(plain))
+    world.settings = load_settings(world.folder / "settings.yaml", {})
+    assert world.round(Wish(deployment=plane.catalog.deployment)) == []
+
+
+def test_a_round_is_told_what_runs(world, plane, monkeypatch):
+    wishes: list[Wish] = []
+
+    def begun(self: Learner, wish: Wish) -> bool:
+        wishes.append(wish)
+        self.stopped.set()
+        return True
+
+    monkeypatch.setattr(Learner, "_round", begun)
+    Learner(world.settings, plane).run()
+    assert wishes == [Wish(deployment=plane.catalog.deployment)]
 
 
 def test_records_of_a_later_version_are_read(world):

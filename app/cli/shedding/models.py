@@ -123,7 +123,7 @@ def learn(
     anyway: Annotated[bool, typer.Option("--anyway", help="Also where the model in use still fits what comes.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Learn now from the newest events of the input topics, as the running application does by itself.
+    """Learn now from the newest events of the input topics, as the running application does by itself, for the queries as it runs them, or ran them last.
 
     What is learned is judged on events that it has not seen, beside shedding at random and the model in use, and comes into use only when it is better than both; where what comes is no longer what the model in use learned from, when it is not surely worse than that. Exit code 1 when a
     query is named and nothing could be learned for it.

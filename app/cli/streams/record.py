@@ -20,7 +20,7 @@ from app.delivery.connection import absent, connect, no_topic
 from app.errors import ConfigurationError, Finding
 from app.events.batch import EventBatch
 from app.local.generators.json_lines import json_lines
-from app.pipeline.recorded import StreamReader
+from app.pipeline.recorded import StreamReader, streams_at_a_start
 
 
 def record(  # noqa: PLR0917 - the command's options
@@ -50,7 +50,8 @@ def record(  # noqa: PLR0917 - the command's options
     metadata, topics = connect(loaded.kafka).metadata, loaded.streams[stream].topics  # says why, where it does not get through
     if missing := absent(metadata, topics):
         raise no_topic(missing, loaded.kafka)
-    reader = StreamReader(loaded, stream)
+    (deployed,) = streams_at_a_start(loaded, [stream])
+    reader = StreamReader(loaded, deployed)
     since_ms = None if since is None else moment_ms(since, "--since")
     span = reader.span(since_ms)
     written, refused = 0, 0

@@ -92,12 +92,12 @@ class Learner:
         pause_ms = learning.first
         while not self.stopped.wait(pause_ms / 1000):
             pause_ms = learning.every
-            catalog = self.plane.catalog
-            if catalog is None or catalog.version == self._nothing_in or not any(map(sheds, catalog.plans)):
+            running = self.plane.catalog
+            if running is None or running.catalog.version == self._nothing_in or not any(map(sheds, running.catalog.plans)):
                 continue
             try:
-                if not self._round():
-                    self._nothing_in = catalog.version
+                if not self._round(self._wish(running.deployment)):
+                    self._nothing_in = running.catalog.version
             except Exception as error:  # noqa: BLE001 - shedding goes on with what there is
                 log_failure(log, "models could not be learned; it is tried again", error)
 
@@ -108,7 +108,7 @@ class Learner:
         if process is not None:
             process.terminate()
 
-    def _round(self) -> bool:
+    def _round(self, wish: Wish) -> bool:
         """Whether there was anything to be learned, or it cannot be known."""
         told = 0
         command = [sys.executable, "-m", "app.pipeline.learning.child"]
@@ -122,7 +122,7 @@ class Learner:
             assert process.stdin is not None  # noqa: S101 - asked for
             assert process.stdout is not None  # noqa: S101 - asked for
             with process.stdin as way:
-                pickle.dump((self.settings, self._wish()), way)
+                pickle.dump((self.settings, wish), way)
             limit = Limit(self.longest_s, process.terminate)
             for line in process.stdout:
                 told += 1
@@ -142,18 +142,18 @@ class Learner:
                 self._count_failure()
         return bool(told or code)
 
-    def _wish(self) -> Wish:
+    def _wish(self, deployment: str) -> Wish:
         """Of a round: nobody is looked at yet."""
         behind, self._in_work = self._in_work, None
-        return Wish(behind=behind)
+        return Wish(behind=behind, deployment=deployment)
 
     def _count_failure(self) -> None:
         """Of the query that was looked at, or of all that go by a model or wait for one where it did not come to any: who waits sheds at random."""
-        catalog = self.plane.catalog
+        running = self.plane.catalog
         waiting = (
             []
-            if catalog is None
-            else [plan.name for plan in catalog.plans if sheds(plan) and (learns(plan) or plan.shedding.shedder == WITHOUT_MODEL)]
+            if running is None
+            else [plan.name for plan in running.catalog.plans if sheds(plan) and (learns(plan) or plan.shedding.shedder == WITHOUT_MODEL)]
         )
         for query in waiting if self._in_work is None else [self._in_work]:
             self.plane.metrics.add("cep_learning_total", 1, query=query, outcome="failed")

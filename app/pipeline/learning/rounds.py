@@ -12,16 +12,17 @@ from typing import Any, Literal
 
 from app.config.settings import Settings
 from app.control.law.running import remembered
+from app.control.messages.batch_log import BatchLog
 from app.errors import CepError, ConfigurationError, DependencyError
 from app.evaluation.examination import NEWEST, Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch
-from app.events.registry import Registry, registry_settings
-from app.owners.deployment import attributes_of
+from app.owners.deployment import Deployment, attributes_of, load_deployment
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
 from app.owners.models import SUFFIX, fits, learns, pane_of
-from app.pipeline.preparation import read_query_set, read_streams
-from app.pipeline.recorded import newest_of
+from app.owners.query_texts import planned
+from app.pipeline.preparation import read_query_set
+from app.pipeline.recorded import newest_of, streams_at_a_start
 from app.query.plan import Plan
 from app.similar import did_you_mean
 from app.storage.open import open_store
@@ -31,6 +32,8 @@ from shedding.model_file import ModelFileError, read, save
 MORE = 2
 """So many times the events that a model was learned from, and it is learned anew: a stream that has just begun teaches little."""
 
+Newest = Callable[[Sequence[str], int], EventBatch]
+"""About so many of the newest events of these streams each."""
 Result = Literal["taken", "no better", "still fits", "too little", "pinned", "failed"]
 
 
@@ -70,11 +73,13 @@ class Wish:
         query: the only one; None: all that shed by a model that nobody else has written.
         anyway: learn even where the model in use still fits, or is pinned (which stays).
         behind: begin with the query behind this one: a round that broke off in it must not always break off there.
+        deployment: that the application runs, by its fingerprint; empty: the one of the checkpoint's newest directive.
     """
 
     query: str | None = None
     anyway: bool = False
     behind: str | None = None
+    deployment: str = ""
 
 
 def ignored(_: str) -> None:
@@ -82,7 +87,7 @@ def ignored(_: str) -> None:
 
 
 def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], begins: Callable[[str], None] = ignored) -> Iterator[Outcome]:
-    """Goes through the queries, one after the other; a choice is written as soon as it is made.
+    """Goes through the queries as the application runs them, one after the other; a choice is written as soon as it is made. Where it does not run these are those that ran last, or in a fresh checkpoint those of the files.
 
     Args:
         settings: of the application.
@@ -93,28 +98,46 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], beg
     Raises:
         ConfigurationError: the query that is wanted cannot run; others that cannot are left out.
         DependencyError: Kafka, registry or checkpoint do not answer.
-        CepError: the query that is wanted does not exist, or cannot be learned for.
+        CepError: the query that is wanted does not exist, or cannot be learned for; or the deployment cannot be read.
     """
-    compiled = read_query_set(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry))))
+    running = _running(settings, wish.deployment)
+    streams = streams_at_a_start(settings, settings.streams) if running is None else running.streams
+    compiled = read_query_set(settings, streams) if running is None else planned(running.texts)
     broken = {one.name for one in compiled.queries if one.plan is None}
     if wish.query in broken:
         raise ConfigurationError(compiled.errors)
     if compiled.errors:
         tell(f"query files have {len(compiled.errors)} errors: what cannot run is left out")
     pairs = [(one.plan, plans) for one in compiled.queries if one.plan is not None and one.enabled and (plans := plans_of(one)) is not None]
-    sheds = [(plan, plans[1]) for plan, plans in pairs if learns(plan) and plan.shedding.latency_bound_ms is not None]
+    known = [
+        (plan, plans[1]) for plan, plans in pairs if settings.streams.keys() >= set(plan.streams)
+    ]  # what ran last may have read others
+    sheds = [(plan, as_runs) for plan, as_runs in known if learns(plan) and plan.shedding.latency_bound_ms is not None]
     wanted = [(plan, as_runs) for plan, as_runs in sheds if not _given(settings, plan)]
     if wish.query is not None:
         wanted = [one for one in wanted if one[0].name == wish.query]
         if not wanted:
             raise _not_wanted(wish.query, settings, [one.name for one in compiled.queries])
     attributes = frozenset().union(*(attributes_of(plan) for plan, _ in wanted))
-    lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell, attributes)
+    by_name = {one.rules.stream: one for one in streams}
+
+    def newest(names: Sequence[str], count: int) -> EventBatch:
+        return newest_of(settings, [by_name[name] for name in names], count, tell, attributes)
+
+    lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell, newest)
     for plan, as_runs in _rotated(wanted, wish.behind):
         begins(plan.name)
         started = time.perf_counter()
         found = lessons.of(plan, as_runs)
         yield Outcome(found.query, found.result, found.text, found.learned, time.perf_counter() - started)
+
+
+def _running(settings: Settings, named: str) -> Deployment | None:
+    """What runs, with the schemas of its start: a model that is for the queries under newer ones fits nothing before the next start."""
+    if not named:
+        latest = BatchLog(open_store(settings.checkpoint.uri)).latest()
+        named = "" if latest is None else latest.directive.deployment
+    return load_deployment(settings.checkpoint.uri, named) if named else None
 
 
 def _rotated(wanted: Sequence[tuple[Plan, Plan]], behind: str | None) -> list[tuple[Plan, Plan]]:
@@ -135,7 +158,7 @@ def _given(settings: Settings, plan: Plan) -> bool:
 def _not_wanted(name: str, settings: Settings, names: Sequence[str]) -> CepError:
     if name not in names:
         hint = did_you_mean(name, names, "queries")
-        return CepError(f'there is no query "{name}"' + (f"\nhint: {hint}" if hint else ""))
+        return CepError(f'there is no query "{name}"\nhint: {hint}; a new one is learned for once the application has run it')
     given = "" if settings.queries.models is None else f", or has {settings.queries.models / name}{SUFFIX}, which is used"
     return CepError(
         f'query "{name}" has no shedder that learns, or no latency_bound, or is no pattern over events{given}\nhint: write for instance shedding: {{shedder: auto, latency_bound: 1 s}}'
@@ -145,8 +168,8 @@ def _not_wanted(name: str, settings: Settings, names: Sequence[str]) -> CepError
 class _Lessons:
     """Reads every set of streams once in a row, and of events the attributes that its queries read; what it read goes when another set's turn has come."""
 
-    def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None], attributes: frozenset[str]) -> None:
-        self._settings, self._store, self._wish, self._tell, self._attributes = settings, store, wish, tell, attributes
+    def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None], newest: Newest) -> None:
+        self._settings, self._store, self._wish, self._tell, self._events = settings, store, wish, tell, newest
         self._read: dict[tuple[tuple[str, ...], int], EventBatch] = {}
 
     def of(self, plan: Plan, as_runs: Plan) -> Outcome:
@@ -240,7 +263,7 @@ class _Lessons:
         key = (plan.streams, count)
         self._read = {other: batch for other, batch in self._read.items() if other[0] == plan.streams}
         if key not in self._read:
-            self._read[key] = newest_of(self._settings, plan.streams, count, self._tell, self._attributes)
+            self._read[key] = self._events(plan.streams, count)
         return self._read[key]
 
 
