@@ -14,7 +14,7 @@ from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.deployment import load_deployment
 from app.owners.snapshots import read_snapshot
 from app.owners.spark_log import NO_OFFSET
-from app.owners.state_log import ENTRY, Generation, Listing, StateLog, state_log
+from app.owners.state_log import ENTRY, SNAPSHOT, Generation, Listing, StateLog, state_log
 from app.storage.frames import read_frame, require_whole
 from app.storage.store import Store, Stored
 
@@ -192,7 +192,10 @@ def _faults_of_bucket(log: StateLog, bucket: BucketInventory, next_batch: int) -
     """Every file that counts is read; and from the newest snapshot on, or the beginning, the log reaches the next batch."""
     for generation in bucket.listing.generations:
         try:
-            read_snapshot(log, generation)
+            if _is_to_begin_from(bucket, generation, next_batch):
+                read_snapshot(log, generation)
+            else:
+                read_frame(log.store, log.snapshot_name(generation), SNAPSHOT)
         except CepError as error:
             yield str(error)
     for batch, epoch in sorted(bucket.listing.entries.items()):
@@ -206,3 +209,8 @@ def _faults_of_bucket(log: StateLog, bucket: BucketInventory, next_batch: int) -
         yield f"bucket {bucket.number}: there is no snapshot, and its log begins with batch {first}"
     if missing := [batch for batch in range(first, next_batch) if batch not in bucket.listing.entries]:
         yield f"bucket {bucket.number}: its log lacks the batches {missing[:5]}{'…' if len(missing) > 5 else ''} before {next_batch}"
+
+
+def _is_to_begin_from(bucket: BucketInventory, generation: Generation, next_batch: int) -> bool:
+    """Whether a start may rebuild the bucket from a snapshot; an older one is there for its blocks only, and those that it names may be gone (`StateLog.prune`)."""
+    return generation == bucket.newest or all(batch in bucket.listing.entries for batch in range(generation.batch, next_batch))

@@ -144,11 +144,13 @@ class StateLog:
         named = self._named_by(whole[first:])
         older = [one for one in listing.generations if whole[first:] and one.batch < whole[first].batch]
         gone = [one for one in older if named is not None and self.snapshot_name(one) not in named]
-        names = [self.snapshot_name(one) for one in gone]
+        entries = []
         if rewindable and len(whole) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
             start = whole[first].batch
-            names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
-        self._going = [*names, *(name for name in listing.dead if name not in (named or ()))]
+            entries = [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
+        dead = [name for name in listing.dead if name not in (named or ())]
+        # entries first: a snapshot whose blocks are gone has no log behind it, whoever is interrupted
+        self._going = [*entries, *(self.snapshot_name(one) for one in gone), *dead]
         self.prune_more(len(self._going) if at_once is None else at_once)
         return gone
 

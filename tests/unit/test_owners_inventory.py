@@ -9,8 +9,9 @@ import pytest
 from app.control.messages.batch_log import BatchLog
 from app.control.messages.directives import Directive, Frozen
 from app.control.messages.totals import BatchTotals
+from app.owners.blocks import Known, cut_up, known_of
 from app.owners.inventory import fault_of_spark_log, faults
-from app.owners.state_log import state_log
+from app.owners.state_log import FORMAT, SNAPSHOT, Generation, StateLog, state_log
 from app.storage.frames import write_frame
 from app.storage.posix import PosixStore
 
@@ -70,3 +71,45 @@ def test_torn_files_of_sparks_are_told(tmp_path: Path, folder: str, text: str) -
     before = list(faults(store, str(tmp_path), "state"))
     path.write_text(text)
     assert sorted(set(faults(store, str(tmp_path), "state")) - set(before)) == [f"spark/{folder}/3 is torn"]
+
+
+def written(log: StateLog, batch: int, state: str, known: Known) -> Known:
+    """A snapshot of a state of which every letter is a block; what an earlier one holds is named."""
+    name = log.snapshot_name(Generation(batch, 1))
+    cut = cut_up(name, [(letter, [letter.encode() * 50_000]) for letter in state], known, deployment="d")
+    found = known_of(cut.head, write_frame(log.store, name, SNAPSHOT, FORMAT, [cut.head, *cut.fresh]))
+    log.remember(Generation(batch, 1), found.files)
+    return found
+
+
+def bucket_with_snapshots(folder: Path, *batches: int) -> StateLog:
+    """Each names blocks of the last but one, and the last one none of the first any more."""
+    store = PosixStore(folder)
+    log, last = state_log(store, "state", 0), batches[-1] + 1
+    for kind in ("offsets", "commits"):
+        store.write(f"spark/{kind}/{last}", [b"v1\n{}"])
+    for batch in range(last + 1):
+        log.append(batch, 1, [b"entry"])
+    known = [Known(), Known()]
+    for batch, state in zip(batches, ("ab", "ab", "bc", "bc", "cd"), strict=True):
+        known.append(written(log, batch, state, known[-2]))
+    return log
+
+
+@pytest.mark.parametrize("batches", [(2, 4, 6, 8, 10), (2, 4, 6, 7, 8)])
+def test_a_snapshot_that_stays_for_its_blocks_is_whole_without_those_that_it_names(tmp_path: Path, batches: tuple[int, ...]) -> None:
+    """Wherever whoever deletes the older ones is interrupted."""
+    log = bucket_with_snapshots(tmp_path, *batches)
+    log.prune(batches[-1] + 1, 1, at_once=0)
+    assert list(faults(log.store, str(tmp_path), "state")) == []
+    while log.prune_more(1):
+        assert list(faults(log.store, str(tmp_path), "state")) == []
+    assert [one.batch for one in log.listing().generations] == list(batches[1:])
+
+
+def test_a_snapshot_to_begin_from_is_told_without_those_that_it_names(tmp_path: Path) -> None:
+    log = bucket_with_snapshots(tmp_path, 2, 4, 6, 8, 10)
+    log.prune(11, 1)
+    log.store.delete([log.snapshot_name(Generation(4, 1))])
+    (told,) = faults(log.store, str(tmp_path), "state")
+    assert told.startswith("there is no state/bucket-0/snapshot-000000000004-1.bin")
