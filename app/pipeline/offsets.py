@@ -50,12 +50,16 @@ class OffsetLog:
         self._store, self._address = open_store(checkpoint), parse_address(checkpoint)
 
     def committed(self) -> Offsets:
-        """Up to where everything was committed, 0 for what was only planned; empty in a fresh checkpoint, and where the source is not Kafka."""
+        """Up to where everything was committed, 0 for partitions that were only planned; empty in a fresh checkpoint, and where the source is not Kafka.
+
+        A topic that was only planned is left out: a correction that was interrupted put it there, and is made again.
+        """
         parts = [_offsets_of(name, self._read(name)) for name in self._last_entries()]
         if len(parts) < 2:
             return parts[0] if parts else {}
         planned, begins = parts
-        return dict.fromkeys(planned, 0) | begins
+        topics = {topic for topic, _ in begins}
+        return {place: 0 for place in planned if place[0] in topics} | begins
 
     def correct(self, correction: Correction) -> None:
         """Corrects where the next batch begins; one that was planned and is not committed is repeated without the topics that are left out."""

@@ -60,7 +60,9 @@ def resumption(numbers: Numbers, read: Collection[str], kafka: Kafka, logged: Of
     if not logged:
         return Resumption(numbers, Correction(), then)
     in_log = {topic for topic, _ in logged}
-    gone, again = in_log - set(read), {topic for topic in in_log & set(read) if numbers.current(topic) != then.current(topic)}
+    gone = in_log - set(read)
+    known = {topic for topic in in_log & set(read) if numbers.current(topic) is not None}  # else put there by a start that was interrupted
+    again = {topic for topic in known if numbers.current(topic) != then.current(topic)}
     noted = numbers.left_at({place: offset for place, offset in logged.items() if place[0] in gone})
     starts: Offsets = {}
     lost = [_created_again(topic, logged) for topic in sorted(again - set(unimportant))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from app.errors import SnapshotError
 from app.pipeline.numbers import Numbers
 from app.pipeline.offsets import Correction, OffsetLog
 from app.pipeline.resumption import Kafka, resumption
+from app.storage.posix import PosixStore
+from app.storage.store import Part, StorageAwayError
 
 IDS = {"a": "A", "b": "B", "beat": "H"}
 KNOWN = Numbers().reading(["a", "b"], IDS)
@@ -84,6 +87,13 @@ def test_whoever_is_interrupted_does_the_same_again() -> None:
         assert again.correction.of(logged) == log
 
 
+def test_a_new_topic_in_the_log_of_whoever_was_interrupted_was_not_created_again() -> None:
+    read, kafka, logged = ["a", "b", "beat"], Kafka(IDS, earliest(a=0, b=0, beat=5)), earliest(a=9, b=3)
+    first = resumption(KNOWN, read, kafka, logged)
+    again = resumption(first.noted, read, kafka, first.correction.of(logged))
+    assert (again.numbers, bool(again.correction), again.lost) == (first.numbers, False, ())
+
+
 def entry(topics: dict[str, dict[str, int]]) -> str:
     return "\n".join(["v1", '{"batchWatermarkMs":0}', json.dumps(topics)])
 
@@ -116,14 +126,41 @@ def test_the_last_entry_of_a_committed_log_is_corrected(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_not_committed_is_repeated_from_where_it_began(tmp_path: Path) -> None:
     log = log_of(tmp_path, {7: {"a": {"0": 1}, "b": {"0": 3}}, 8: {"a": {"0": 2}, "b": {"0": 4}, "d": {"0": 9}}}, [7])
-    assert log.committed() == {("a", 0): 1, ("b", 0): 3, ("d", 0): 0}
+    assert log.committed() == {("a", 0): 1, ("b", 0): 3}
     log.correct(CORRECTION)
-    assert log.committed() == {("a", 0): 1, ("c", 0): 5, ("d", 0): 0}
+    assert log.committed() == {("a", 0): 1, ("c", 0): 5}
     assert json.loads((tmp_path / "spark" / "offsets" / "8").read_text().splitlines()[2]) == {
         "a": {"0": 2},
         "d": {"0": 9},
         "c": {"0": 5},
     }
+
+
+def test_a_topic_partition_that_came_with_a_planned_batch_begins_at_its_beginning(tmp_path: Path) -> None:
+    log = log_of(tmp_path, {7: {"a": {"0": 1}}, 8: {"a": {"0": 2, "1": 4}}}, [7])
+    assert log.committed() == {("a", 0): 1, ("a", 1): 0}
+
+
+def test_a_topic_that_comes_back_is_not_read_twice_by_whoever_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, write = log_of(tmp_path, {7: {"a": {"0": 1}}, 8: {"a": {"0": 2}}}, [7]), PosixStore.write
+    numbers, kafka = KNOWN.left_at({("b", 0): 5}), Kafka(IDS, {("a", 0): 0, ("b", 0): 0})
+
+    def full(store: PosixStore, name: str, parts: Iterable[Part]) -> int:
+        if name.endswith("/7"):
+            raise StorageAwayError("no space left on device")
+        return write(store, name, parts)
+
+    def start() -> None:
+        log.correct(resumption(numbers, ["a", "b"], kafka, log.committed()).correction)
+
+    monkeypatch.setattr(PosixStore, "write", full)
+    with pytest.raises(StorageAwayError):
+        start()
+    monkeypatch.setattr(PosixStore, "write", write)
+    start()
+    assert log.committed() == {("a", 0): 1, ("b", 0): 5}
+    ends = [json.loads((tmp_path / "spark" / "offsets" / name).read_text().splitlines()[2]) for name in ("7", "8")]
+    assert ends == [{"a": {"0": 1}, "b": {"0": 5}}, {"a": {"0": 2}, "b": {"0": 5}}]
 
 
 def test_a_first_batch_begins_where_spark_has_noted_it(tmp_path: Path) -> None:
