@@ -45,12 +45,13 @@ def skip(store: Store, batch: int, buckets: int, state: str) -> str:
         hint = "no batch is unfinished" if found.unfinished is None else f"the unfinished one is {found.unfinished}"
         raise SkipError(f"batch {batch} cannot be left out: {hint}")
     log = BatchLog(store)
+    before = log.totals(batch - 1)
     epoch = log.begin_run() * EPOCHS_PER_RUN
     directive = log.directive(batch, lambda number, _: _quiet(log, number))
     nothing = Advance("", batch, 0, directive, {}, {}, ())
     for number in range(buckets):
         state_log(store, state, number).append(batch, epoch + number, entry_parts(nothing, []))
-    log.finish(BatchTotals(batch))
+    log.finish(BatchTotals(batch, waiting=before.waiting, next_release_ms=before.next_release_ms))  # heartbeats go by what waits
     name = f"{SKIPPED}/batch-{batch}.json"
     store.write(name, [json.dumps({"batch": batch, "offsets": _offsets(store, batch)}, indent=1).encode()])
     store.write(f"{SPARK}/commits/{batch}", [_commit(store, batch)])
