@@ -9,7 +9,8 @@ from pathlib import Path
 
 from app.config.addresses import FolderAddress
 from app.config.settings import Settings
-from app.errors import CheckpointTakenError, ConfigurationError, Finding
+from app.errors import CepError, CheckpointTakenError, ConfigurationError, Finding
+from app.storage.store import StorageAwayError, failure
 
 
 @contextmanager
@@ -18,7 +19,8 @@ def sole_driver(settings: Settings) -> Iterator[None]:
 
     Raises:
         CheckpointTakenError: another driver holds it.
-        ConfigurationError: the folder cannot be written.
+        ConfigurationError: the folder cannot be written, or its file system gives no locks.
+        StorageAwayError: its disk is away, or full.
     """
     taken = "another driver works on the checkpoint {folder}\nhint: stop it first, or name another checkpoint.path"
     with _held(settings, "driver.lock", taken):
@@ -31,7 +33,8 @@ def sole_reconciliation(settings: Settings) -> Iterator[None]:
 
     Raises:
         CheckpointTakenError: another reconciliation holds it.
-        ConfigurationError: the folder cannot be written.
+        ConfigurationError: the folder cannot be written, or its file system gives no locks.
+        StorageAwayError: its disk is away, or full.
     """
     taken = "another reconciliation publishes for the checkpoint {folder}\nhint: wait for its end; --dry-run may run beside it"
     with _held(settings, "reconcile.lock", taken):
@@ -50,14 +53,20 @@ def _held(settings: Settings, name: str, taken: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / name).open("w")
     except OSError as error:
-        finding = Finding(
-            f"checkpoint.path: cannot write to {folder}: {(error.strerror or str(error)).lower()}",
-            hint="name a folder that survives the driver",
-        )
-        raise ConfigurationError([finding]) from error
+        raise _unfit(folder, name, "write to", error, "name a folder that survives the driver") from error
     with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise CheckpointTakenError(taken.format(folder=folder)) from error
+        except OSError as error:
+            raise _unfit(folder, name, "lock a file in", error, "this file system gives no locks: name a folder on another") from error
         yield
+
+
+def _unfit(folder: Path, name: str, what: str, error: OSError, hint: str) -> CepError:
+    """The error to raise for what the system said: a disk that is away or full is for later, anything else for who has named the folder."""
+    told = failure("write", name, str(folder), error)
+    if isinstance(told, StorageAwayError):
+        return told
+    return ConfigurationError([Finding(f"checkpoint.path: cannot {what} {folder}: {(error.strerror or str(error)).lower()}", hint=hint)])

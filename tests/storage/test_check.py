@@ -1,11 +1,15 @@
 """Whether a checkpoint can be kept at a place is known before anything starts."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from app.config.addresses import BucketAddress, FolderAddress
 from app.errors import ConfigurationError, DependencyError, Severity
 from app.storage import check
 from app.storage.check import look
+from app.storage.store import StorageAwayError
 from app.storage.trial import try_out
 
 
@@ -39,6 +43,12 @@ def test_a_file_is_no_folder(tmp_path):
         assert "file is no folder" in finding.message
         with pytest.raises(ConfigurationError, match="a file lies where a folder should be"):
             try_out(FolderAddress(str(tmp_path / path)))
+
+
+def test_a_full_disk_is_no_wrong_configuration(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "open", lambda *_, **__: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb"))
+    with pytest.raises(StorageAwayError, match=r"no space left on device\nhint: make room there"):
+        try_out(FolderAddress(str(tmp_path)))
 
 
 def test_trying_out_leaves_no_file(tmp_path):
