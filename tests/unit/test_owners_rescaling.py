@@ -288,6 +288,15 @@ def test_the_command_refuses_while_the_application_runs_and_where_there_is_nothi
     assert code == 75
     assert "another driver works on the checkpoint" in error
     assert load_numbers(checkpoint).buckets == 2
-    code, _, error = command(monkeypatch, capsys, tmp_path, str(tmp_path / "nothing"), "rescale", "--buckets", "3")
-    assert (code, "holds no state yet" in error) == (1, True)
     assert command(monkeypatch, capsys, tmp_path, checkpoint, "rescale", "--buckets", "0")[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [("rescale", "--buckets", "3"), ("skip", "7"), ("verify",)], ids=lambda arguments: arguments[0])
+def test_where_there_is_no_checkpoint_none_is_made(tmp_path, monkeypatch, capsys, arguments):
+    nothing = tmp_path / "nothing"
+    code, _, error = command(monkeypatch, capsys, tmp_path, str(nothing), *arguments)
+    assert (code, f"there is no checkpoint in {nothing}" in error, nothing.exists()) == (78, True, False)
+    nothing.mkdir()
+    for name in ("driver.lock", "reconcile.lock"):
+        (nothing / name).touch()
+    assert command(monkeypatch, capsys, tmp_path, str(nothing), *arguments)[0] == 78, "a lock is no checkpoint"

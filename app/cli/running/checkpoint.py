@@ -99,10 +99,10 @@ def _there(settings: Settings) -> Store:
     """The checkpoint.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is none, or nothing but the locks of who looked for one.
     """
     store = open_store(settings.checkpoint.uri)
-    if not store.names():
+    if all(one.name.endswith(".lock") for one in store.names()):
         hint = "is the volume mounted, is checkpoint.path right? an application that has never run has none"
         raise ConfigurationError([Finding(f"there is no checkpoint in {settings.checkpoint.uri}", hint=hint)])
     return store
@@ -124,9 +124,9 @@ def skip(
     settings: SettingsFile = None,
     output: OutputOption = Output.text,
 ) -> None:
-    """Leave a batch out that cannot be worked off; its offsets are written to a file."""
+    """Leave a batch out that cannot be worked off; its offsets are written to a file. Exit 78 where there is no checkpoint."""
     loaded = load_settings(settings, os.environ)
-    store = open_store(loaded.checkpoint.uri)
+    store = _there(loaded)
     with sole_driver(loaded):
         numbers = numbers_after_moves(loaded.checkpoint.uri)
         if numbers.buckets is None:
@@ -147,9 +147,10 @@ def rescale(
     """Move the state to another number of buckets; nothing is lost, and identities stay.
 
     So it is for every query: what after: and emit: longest go by moves with the partition, and so does bounded memory, which every key has for itself.
-    Exit codes: 75 a driver holds the checkpoint, 69 its storage is away, 1 it cannot be moved (the old state counts).
+    Exit codes: 78 there is no checkpoint, 75 a driver holds it, 69 its storage is away, 1 it cannot be moved (the old state counts).
     """
     loaded = load_settings(settings, os.environ)
+    _there(loaded)
     started = time.monotonic()
     with sole_driver(loaded):
         done = move_state(loaded.checkpoint.uri, buckets, lambda what: print(what, file=sys.stderr))
