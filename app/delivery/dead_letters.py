@@ -6,7 +6,9 @@ record. So each letter is sent again once, whatever is interrupted and however o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +32,11 @@ MARK = "cep.sent-again"
 """Of a mark: ``partition/offset`` of the letter. Of a record that was sent again: ``topic/partition/offset`` of it."""
 AT_ONCE = 500
 """Letters of one transaction."""
+BYTES_AT_ONCE = 16 << 20
+"""And so many bytes, unless one record has more: a slow link is to be through with them while the transaction lasts."""
 REQUEST_S = 30.0
+COMMIT_S = 50.0
+"""A transaction is undone by the brokers after 60 s (``transaction.timeout.ms``)."""
 LARGEST_BYTES = 100_000_000
 """Of what is sent again: brokers decide what is too large, and letters are of what our own limit was too small for."""
 RECOVERABLE = ("unreadable", "oversized")
@@ -198,6 +204,11 @@ class Record:
     value: bytes | None
     headers: RecordHeaders
 
+    @property
+    def size(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
 
 def record_of(letter: Letter, dead_letters: str, originals: Originals) -> Record | None:
     """The record as it was, and where it was a letter; None where its value is not here and no longer where it was."""
@@ -247,14 +258,24 @@ class SendingAgain:
         self._originals.close()
 
     def send(self, letters: Sequence[Letter]) -> dict[Letter, str]:
-        """Sends letters and their marks, in one transaction unless a topic refuses one of them; returns those that were left out, and why.
+        """Sends letters and their marks, in one transaction unless they are large or a topic refuses one of them; returns those that were left out, and why.
 
         Raises:
             AccessRefusedError, DependencyError: what is not in a transaction that was finished before was not sent.
         """
-        records = {letter: record_of(letter, self._settings.topics.dead_letters, self._originals) for letter in letters}
-        gone = {letter: "its record is no longer where it was" for letter, record in records.items() if record is None}
-        return gone | self._sent([record for record in records.values() if record is not None])
+        left_out: dict[Letter, str] = {}
+        waiting, size = list[Record](), 0
+        for letter in letters:
+            record = record_of(letter, self._settings.topics.dead_letters, self._originals)
+            if record is None:
+                left_out[letter] = "its record is no longer where it was"
+                continue
+            if waiting and size + record.size > BYTES_AT_ONCE:
+                left_out |= self._sent(waiting)
+                waiting, size = [], 0
+            waiting.append(record)
+            size += record.size
+        return left_out | self._sent(waiting)
 
     def _sent(self, records: Sequence[Record]) -> dict[Letter, str]:
         """Halves what is too large until the record that its topic refuses is alone: a transaction does not say which it is, nor does a batch that is too large as a whole."""
@@ -280,14 +301,27 @@ class SendingAgain:
     def _transaction(self, records: Sequence[Record]) -> None:
         self._too_large = False
         self._producer.begin_transaction()
+        deadline = time.monotonic() + COMMIT_S
         try:
             for record in records:
                 self._produce(record)
-            self._producer.commit_transaction(REQUEST_S)
+            self._commit(deadline)
         except KafkaException as error:
             if not error.args[0].fatal():  # who is shut out has nothing left to undo
-                self._producer.abort_transaction(REQUEST_S)
+                with suppress(KafkaException):  # nor is a commit under way undone, but by the brokers when its time is over
+                    self._producer.abort_transaction(REQUEST_S)
             raise
+
+    def _commit(self, deadline: float) -> None:
+        """Commits; a commit that takes longer than one call goes on in the next one."""
+        while True:
+            try:
+                self._producer.commit_transaction(max(0.0, min(REQUEST_S, deadline - time.monotonic())))
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() >= deadline:
+                    raise
+            else:
+                return
 
     def _produce(self, record: Record) -> None:
         letter = record.letter
