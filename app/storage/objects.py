@@ -136,7 +136,7 @@ class ObjectStore:
     def _write_spooled(self, name: str, parts: Iterable[Part]) -> int:
         path = self.scratch() / uuid.uuid4().hex
         try:
-            with path.open("xb") as file:
+            with failing("write", path.name, str(self._scratch)), path.open("xb") as file:
                 file.writelines(parts)
             return self.write_file(name, path)
         finally:

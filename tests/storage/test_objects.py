@@ -2,9 +2,11 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
+from app.storage import objects
 from app.storage.open import open_store
 from app.storage.store import StorageAwayError, StorageError
 
@@ -21,6 +23,13 @@ def test_a_server_that_is_away_is_told(s3_server, tmp_path):
     for attempt in (lambda: store.write("a", [b"x"]), lambda: store.read("a"), store.names, lambda: store.delete(["a"])):
         with pytest.raises(StorageAwayError, match=r"in s3://bucket/x.*NETWORK_CONNECTION"):
             attempt()
+
+
+def test_a_local_folder_that_is_full_is_not_told_as_the_bucket(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "IN_MEMORY", 1)
+    monkeypatch.setattr(Path, "open", lambda *_: os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb"))
+    with pytest.raises(StorageAwayError, match=rf"cannot write \w+ in {tmp_path}: no space left on device"):
+        open_store("s3://bucket/x?scheme=http&endpoint_override=127.0.0.1:9", tmp_path).write("a", [b"xx"])
 
 
 def test_both_names_of_the_scheme_mean_the_same(s3_uri, tmp_path):
