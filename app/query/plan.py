@@ -277,15 +277,12 @@ class Shedding:
 
 @dataclass(frozen=True, slots=True)
 class Draining:
-    """An old version of a changed query goes on for what began before the change (``on_change: drain``).
-
-    Attributes:
-        until_ms: when time has passed this, nothing of it can still become a match; None: not known yet.
-        last: generation of the catalog (`Catalog.version`) in which it was the running version last; 0 where an older version of the application noted none.
-    """
+    """An old version of a changed query goes on for what began before the change (``on_change: drain``)."""
 
     until_ms: int | None = None
+    """When time has passed this, nothing of it can still become a match; None: not known yet."""
     last: int = 0
+    """Generation of the catalog in which it was the running version last; 0: an older version of the application did not note it."""
 
 
 @dataclass(frozen=True, slots=True)

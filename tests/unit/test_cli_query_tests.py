@@ -182,7 +182,7 @@ tests:
   - name: one
     given: |
       0s A id=1 code=x
-      1s B id=1 code=7
+      1s B id=1
     expect: [{id: 1}]
 """
 
