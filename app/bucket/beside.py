@@ -8,7 +8,7 @@ is true; which of that the bucket had found is known by then.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from app.events.batch import EventBatch, concatenate, first_of_each, take
 from app.query.plan import Catalog, QueryGroup
 
 MOST_WAITING = 100_000
-"""Events that wait, some 10 MB per bucket and group: with more, half of their turns are forgotten."""
+"""Events that wait, for the watermark or to be fed, some 10 MB per bucket and group: with more, half of their turns are forgotten."""
 MOST_FOUND = 1_000_000
 """Matches of sampled turns that are remembered as found, 8 bytes each."""
 MOST_HELD = 1_000_000
@@ -78,6 +78,35 @@ class _Waiting:
         return take(self.events[0], rows), self.events[1][rows]
 
 
+class _Early:
+    """Shed events of sampled turns that wait for the watermark, in no order: looked at once it has passed one of them (960 pieces of a minute's lateness, each asked in every step, took 20 ms)."""
+
+    def __init__(self) -> None:
+        self._parts: list[Events] = []
+        self._least_ms = FOREVER
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch, _ in self._parts)
+
+    def add(self, parts: Iterable[Events]) -> None:
+        """Takes events in."""
+        some = [part for part in parts if len(part[0])]
+        if some:
+            self._parts.append(_joined(some))
+            self._least_ms = min(self._least_ms, int(self._parts[-1][0].time.min()))
+
+    def due(self, until_ms: int) -> list[Events]:
+        """Gives out the events before this time; those that are left are in one piece."""
+        if self._least_ms >= until_ms:
+            return []
+        batch, bitmaps = _joined(self._parts)
+        ready = batch.time < until_ms
+        rows, left = np.flatnonzero(ready), np.flatnonzero(~ready)
+        self._parts, self._least_ms = [], FOREVER
+        self.add([(compacted_batch(take(batch, left)), bitmaps[left])])
+        return [(take(batch, rows), bitmaps[rows])]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Remembered:
     """Matches that a query found in one step: between which times they end, and their digests, uint64 (matches,)."""
@@ -120,7 +149,7 @@ class Beside:
         self._reached = Watermarks(NEVER)
         self._shed: list[Events] = []
         self._came: _Came | None = None
-        self._early: list[Events] = []
+        self._early = _Early()
         self._waiting: deque[_Waiting] = deque()
         self._held = 0
         self._found: dict[int, list[_Remembered]] = {query: [] for query in self._samples}
@@ -187,34 +216,27 @@ class Beside:
         for found in came.news:
             if found.query in self._samples and len(found.matches):
                 self._remember(found.query, found.matches)
-        self._early += [self._sampled(*events) for events in came.shed]
-        due = self._due(came.watermarks.default_ms)
+        self._early.add(self._sampled(*events) for events in came.shed)
+        due = self._early.due(FOREVER if self._ordered else came.watermarks.default_ms)  # they were not held back with the others
         waiting = _Waiting(self._in_order(_merged([*due, self._sampled(*came.fed)])), came.watermarks)
         if self._waiting and not len(waiting) and not len(self._waiting[-1]):
             self._waiting.pop()
         self._waiting.append(waiting)
-        while sum(map(len, self._waiting)) > MOST_WAITING:
+        while self._waits > MOST_WAITING:
             self._forget()
+
+    @property
+    def _waits(self) -> int:
+        """Events that wait."""
+        return len(self._early) + sum(map(len, self._waiting))
 
     def _choose_heavy(self, *, loses: bool) -> None:
         """Whether heavy partitions are looked at more often from now on: only where something is lost, and there is time for it."""
-        crowded = sum(map(len, self._waiting)) > FULL * MOST_WAITING or self._held > FULL * MOST_HELD
+        crowded = self._waits > FULL * MOST_WAITING or self._held > FULL * MOST_HELD
         for sample, heavy in self._heavy.items():
             self._loses[sample] |= loses
             if heavy.choose_heavy(self._seen_ms, more=self._loses[sample] and not crowded):
                 self._loses[sample] = False  # until something is lost again
-
-    def _due(self, watermark_ms: int) -> list[Events]:
-        """Shed events whose turn it would have been: they were not held back with the others."""
-        until_ms = FOREVER if self._ordered else watermark_ms
-        parts, self._early = self._early, []
-        due: list[Events] = []
-        for batch, bitmaps in parts:
-            ready = batch.time < until_ms
-            for some, into in ((ready, due), (~ready, self._early)):
-                if len(rows := np.flatnonzero(some)):
-                    into.append((take(batch, rows), bitmaps[rows]))
-        return due
 
     def _sampled(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Events:
         """The events of sampled turns, as what the queries of these samples may take them."""
@@ -282,13 +304,16 @@ class Beside:
     def _forget(self) -> None:
         """Forgets half of the turns that have events waiting, drawn by chance: what is known of the others is as true as before."""
         self._coin += 1
-        until_ms = max(int(one.events[0].time.max()) for one in self._waiting if len(one))
+        early = self._early.due(FOREVER)
+        there = [batch for batch, _ in (*(one.events for one in self._waiting), *early) if len(batch)]
+        until_ms = max(int(batch.time.max()) for batch in there)
         for sample, forgotten in self._forgotten.items():
-            turns = np.unique(np.concatenate([self._turns(sample, one.events[0]) for one in self._waiting]))
+            turns = np.unique(np.concatenate([self._turns(sample, batch) for batch in there]))
             drawn = turns[mixed(turns ^ mixed(np.array([self._coin], np.uint64))) & np.uint64(1) == 0]
             forgotten[until_ms] = np.union1d(forgotten.get(until_ms, drawn), drawn)
         for one in self._waiting:
             one.events, one.fed = self._sampled(*one.next(len(one))), 0
+        self._early.add(self._sampled(*events) for events in early)
 
     def _turns(self, sample: Sample, batch: EventBatch) -> NDArray[np.uint64]:
         """Those of the events in the sample, uint64."""
@@ -310,7 +335,12 @@ def _merged(parts: Sequence[Events]) -> Events:
     known = [part for part in parts if len(part[0])]
     if not known:
         return parts[-1]
-    batch, bitmaps = concatenate([one for one, _ in known]), np.concatenate([bits for _, bits in known])
+    batch, bitmaps = _joined(known)
     order = batch.total_order()
     fresh = first_of_each(batch, order)
     return take(batch, order[fresh]), np.bitwise_or.reduceat(bitmaps[order], np.flatnonzero(fresh), axis=0)
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    """Events after each other; of parts there is at least one."""
+    return concatenate([batch for batch, _ in parts]), np.concatenate([bitmaps for _, bitmaps in parts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from app.audit.sample import Sample
-from app.bucket.beside import Beside
+from app.bucket.beside import Beside, _Early
 
 
 class Settled:
@@ -28,7 +28,7 @@ def test_a_short_window_settles_nothing_for_a_long_one() -> None:
     beside = Beside.__new__(Beside)
     beside._words, beside._heavy = dict.fromkeys(heavy), heavy
     beside._loses = dict.fromkeys(heavy, False)
-    beside._waiting, beside._held, beside._seen_ms = deque(), 0, 0
+    beside._early, beside._waiting, beside._held, beside._seen_ms = _Early(), deque(), 0, 0
     for loses in (True, False, False, False, False, False, False, False):
         beside._choose_heavy(loses=loses)
     assert heavy[short].more == [True] + 7 * [False]
