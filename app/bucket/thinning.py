@@ -5,6 +5,7 @@ The ingress says what each event is worth (a rider), the directive how much must
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -86,11 +87,15 @@ class Shed:
         query: index in `Catalog.plans`.
         events: that it lost.
         cost_ns: what deciding took.
+        let_go: events that reached it, less those that arrived: these wait for the watermark.
+        unasked: events that stayed because nobody had said what they are worth, though something was to go: they arrived before that.
     """
 
     query: int
-    events: int
-    cost_ns: int
+    events: int = 0
+    cost_ns: int = 0
+    let_go: int = 0
+    unasked: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +133,15 @@ class Thinning:
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
         self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
+        self._came = Counter[int]()
+        """By query, events that arrived in this step."""
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
+
+    def note(self, bitmaps: NDArray[np.uint64]) -> None:
+        """Notes events that arrive, uint64 (events, words), before those that are due are thinned."""
+        for query in self._chains:
+            self._came[query] += int(np.count_nonzero((bitmaps & self._layout.own_words(query)).any(axis=1)))
 
     def thinned(self, batch: EventBatch, bitmaps: NDArray[np.uint64], thresholds: Thresholds, clock: Clock) -> Thinned:
         """Decides about a step's events, in the order in which they are to be fed.
@@ -140,8 +152,9 @@ class Thinning:
             thresholds: by query; a query without one loses nothing, and remembers.
             clock: tells what each query costs.
         """
+        came, self._came = self._came, Counter[int]()
         if not self._chains or not len(batch):
-            return Thinned(batch, bitmaps)
+            return Thinned(batch, bitmaps, shed=tuple(Shed(query, let_go=-count) for query, count in came.items() if count))
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         named = np.where(keys.reach == kernels.EVERYWHERE, np.uint64(0), keys.hashes)
@@ -149,15 +162,18 @@ class Thinning:
         for query, chains in self._chains.items():
             began = clock()
             rows, items = selected.of_query(query)
-            if not len(rows):
+            if not len(rows) and not came[query]:
                 continue
             plan = self._plans[query]
+            told = _told(batch, plan, rows)
             # the engine gets what stays, and would be kept from what follows in vain if the memory took it for dropped
-            rank = np.where(items & np.uint64(plan.staying), STAYS, _ranks(batch, plan, rows))
-            gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
+            rank = np.where(items & np.uint64(plan.staying), STAYS, _ranks(batch, plan, rows, told))
+            kept = chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))
+            gone = rows[~kept]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
-            shed.append(Shed(query, int(np.count_nonzero(lost.any(axis=1))), clock() - began))
+            unasked = int(np.count_nonzero(kept & ~told)) if query in thresholds else 0
+            shed.append(Shed(query, int(np.count_nonzero(lost.any(axis=1))), clock() - began, len(rows) - came[query], unasked))
         gone = np.flatnonzero(taken.any(axis=1))
         if not len(gone):
             return Thinned(batch, bitmaps, shed=tuple(shed))
@@ -231,13 +247,18 @@ def _name(plan: Plan) -> str:
     return f"chains-{plan.name}-{plan.fingerprint}"
 
 
-def _ranks(batch: EventBatch, plan: Plan, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """float64 (rows,): what the ingress said."""
+def _told(batch: EventBatch, plan: Plan, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Bool (rows,): of which events the ingress said what they are worth."""
     column = batch.columns.get(f"{RANK}{plan.name}")
-    if column is None:
-        return np.full(len(rows), STAYS)
-    values = column.values[rows].astype(np.float64)
-    return values if column.state is None else np.where(column.state[rows] == PRESENT, values, STAYS)
+    if column is None or column.state is None:
+        return np.full(len(rows), column is not None)
+    return column.state[rows] == PRESENT
+
+
+def _ranks(batch: EventBatch, plan: Plan, rows: NDArray[np.int64], told: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """float64 (rows,): what it said."""
+    column = batch.columns.get(f"{RANK}{plan.name}")
+    return np.full(len(rows), STAYS) if column is None else np.where(told, column.values[rows].astype(np.float64), STAYS)
 
 
 def without_ranks(batch: EventBatch) -> EventBatch:

@@ -41,7 +41,7 @@ def _report(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]
         batch=directive.batch,
         shedder=shedding.shedder,
         asked_drop_ratio=shedding.drop_ratio,
-        considered=tally.judged_matches if matching else tally.candidates,
+        considered=tally.judged_matches if matching else tally.considered,
         dropped=tally.ended_matches - tally.evicted_matches if matching else tally.shed,
         level=_level(shedding),
         latency_ms=shedding.unshed_latency_ms,

@@ -106,7 +106,8 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
 def _shed(output: BucketOutput, work: Work) -> Iterator[QueryTally]:
     """What queries lost in the bucket, and what deciding that took."""
     for one in output.shed:
-        yield QueryTally(work.deployment.catalog.plans[one.query].name, shed=one.events, cost_ns=one.cost_ns)
+        name = work.deployment.catalog.plans[one.query].name
+        yield QueryTally(name, shed=one.events, cost_ns=one.cost_ns, let_go=one.let_go, unasked=one.unasked)
 
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:

@@ -23,7 +23,7 @@ import orjson
 from app.errors import CepError
 from app.owners.tls import TlsConnection, encrypted
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Of the messages. Driver and owners are of one installation, but executors that come later load what is installed then."""
 Buffer = bytes | bytearray | memoryview
 

@@ -110,6 +110,8 @@ def _query(query: str, done: Done, known: int | None, *, by_pairs: bool) -> Quer
         reference=reference,
         asked=0.0 if orders is None else orders.asked,
         latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,
+        let_go=tally.let_go,
+        unasked=tally.unasked,
     )
 
 

@@ -60,6 +60,8 @@ class QueryObservation:
         latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
         judging_ms: of its work, what there is only because it sheds: verdicts on what it found.
         more_matches: by how many partial matches there were more behind the batch than before it, had none been ended.
+        let_go: how many events more reached its shedder than arrived, where it drops behind the wait for the watermark.
+        unasked: of those that reached it, the ones that it could not drop: they arrived before it was asked to.
     """
 
     candidates: int = 0
@@ -71,6 +73,8 @@ class QueryObservation:
     latency_ms: float | None = None
     judging_ms: float = 0.0
     more_matches: float = 0.0
+    let_go: int = 0
+    unasked: int = 0
 
 
 def turned_by(kept: ArrayLike, held: ArrayLike) -> NDArray[np.float64]:
@@ -153,7 +157,7 @@ class QueryCost:
         candidates = seen.candidates or (consumed if reads_others and seen.work_ms > 0 else 0)
         if consumed > 0:
             self.share = followed(self.share, candidates / consumed)
-        self._learn_work(seen, candidates - seen.shed, period_ms, warm=warm, judged=judged)
+        self._learn_work(seen, candidates + seen.let_go - seen.shed, period_ms, warm=warm, judged=judged)
         self.reference = float(seen.reference)
         self._learn_effect(seen)
         if seen.latency_ms is None:
@@ -266,8 +270,9 @@ class QueryCost:
         self.by_matches = MatchCosts()
 
     def _learn_effect(self, seen: QueryObservation) -> None:
-        if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
-            self.effect = followed(self.effect, min(1.0, seen.shed / seen.candidates / seen.asked))
+        considered = seen.candidates + seen.let_go - seen.unasked
+        if seen.asked > 0.05 and considered > 100 and not seen.reference:
+            self.effect = followed(self.effect, min(1.0, seen.shed / considered / seen.asked))
         else:
             self.effect += FORGIVEN * (1 - self.effect)
 

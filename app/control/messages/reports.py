@@ -67,6 +67,7 @@ class QueryTally:
         judging_ns: of ``cost_ns``, what verdicts took.
         held_matches: partial matches that there were on average while events were fed, where a shedder looked at them meanwhile; else 0.
         late: composite events whose latency is above the query's bound.
+        let_go, unasked: where a shedder drops in the bucket, see `app.bucket.thinning.Shed`.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -97,6 +98,13 @@ class QueryTally:
     judging_ns: int = 0
     held_matches: int = 0
     late: int = 0
+    let_go: int = 0
+    unasked: int = 0
+
+    @property
+    def considered(self) -> int:
+        """Events that its shedder could have dropped: of those that came out of waiting for the watermark, where it drops behind that."""
+        return max(0, self.candidates + self.let_go - self.unasked)
 
     @property
     def verdicts(self) -> dict[str, int]:

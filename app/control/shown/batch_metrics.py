@@ -138,7 +138,7 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         if plan.shedding.state_bytes is not None:
             metrics.set("cep_query_state_bytes", tally.state_bytes, query=query)
         matching = METHODS[plan.shedding.shedder].of_matches
-        dropped, judged = (tally.ended_matches, tally.judged_matches) if matching else (tally.shed, tally.candidates)
+        dropped, judged = (tally.ended_matches, tally.judged_matches) if matching else (tally.shed, tally.considered)
         realised = dropped / judged if judged else 0.0
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)
         if sheds_matches(plan):

@@ -152,7 +152,7 @@ class Ring:
 class _Sums:
     """Of one query, of the batches of a slot."""
 
-    candidates: int = 0
+    considered: int = 0
     shed: int = 0
     judged: int = 0
     ended: int = 0
@@ -164,7 +164,7 @@ class _Sums:
     late: int = 0
 
     def add(self, tally: QueryTally) -> None:
-        self.candidates += tally.candidates
+        self.considered += tally.considered
         self.shed += tally.shed
         self.judged += tally.judged_matches
         self.ended += tally.ended_matches
@@ -180,7 +180,7 @@ class _Sums:
     def dropped(self) -> float:
         """The share that was dropped; of queries that shed partial matches, of these."""
         of_matches = self.of_matches or (self.judged and not self.shed)
-        dropped, of = (self.ended, self.judged) if of_matches else (self.shed, self.candidates)
+        dropped, of = (self.ended, self.judged) if of_matches else (self.shed, self.considered)
         return dropped / of if of else 0.0
 
 
