@@ -313,8 +313,7 @@ class Bucket:
         batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):
             state.told.append((section.keys, section.key_times))
-        state.held.add(batch, bitmaps)
-        state.thinning.note(bitmaps)
+        state.hold(batch, bitmaps)
 
     def _floor(self, state: GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""

@@ -85,6 +85,11 @@ class GroupState:
             state._go_on(known)
         return state
 
+    def hold(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
+        """Takes in events that arrive, uint64 (events, words), until they are due."""
+        self.held.add(batch, bitmaps)
+        self.thinning.note(bitmaps)
+
     def thinned(
         self, batch: EventBatch, bitmaps: NDArray[np.uint64], thresholds: Thresholds, clock: Clock
     ) -> tuple[EventBatch, NDArray[np.uint64], tuple[Shed, ...]]:
