@@ -449,6 +449,7 @@ def test_floats_that_are_no_numbers_to_json_are_texts_between(monkeypatch, way):
     assert not conformed(parse_events(alone).batch, schema).bad
 
 
+@pytest.mark.parametrize("way", ["kernel", "rows"])
 @pytest.mark.parametrize(
     ("cells", "read"),
     [
@@ -458,7 +459,9 @@ def test_floats_that_are_no_numbers_to_json_are_texts_between(monkeypatch, way):
         (['"NaN"', '"x"', '"NaN"'], None),
     ],
 )
-def test_texts_that_stand_for_floats_are_floats_beside_numbers(cells, read):
+def test_texts_that_stand_for_floats_are_floats_beside_numbers(monkeypatch, cells, read, way):
+    if way == "rows":
+        monkeypatch.setattr("app.files.json_lines.LineReader.read", lambda *_: None)
     events = parse_events("".join(f'{{"type": "A", "time": 1, "x": {cell}}}\n' for cell in cells).encode())
     if read is None:
         assert texts(events.batch.columns["x"]) == [json.loads(cell) for cell in cells]

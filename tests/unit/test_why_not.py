@@ -347,3 +347,13 @@ def test_a_temporal_query_that_reads_another_one_is_explained_too(tmp_path: Path
     )
     assert ends(tmp_path, query, "1 A v=1\n2 A v=2\n3 A v=9\n9 A v=1")[0][:2] == (["rises/0"], 1000)
     assert answer(tmp_path, query, "1 A v=5\n2 A v=4")["silent"][0]["query"] == "rises"
+
+
+def test_a_returned_field_may_be_called_as_an_attribute_of_another_kind_is(tmp_path: Path) -> None:
+    query = COMPOSED.replace(
+        "s.d > r.d * 10\nevent: SEQ(rises r, rises s)\nfrom: query:rises", "s.v > 5\nevent: SEQ(rises r, B s)\nfrom: [query:rises, events]"
+    )
+    query = query.replace("return: {d: b.v - a.v}", "return: {d: b.v - a.v, code: a.name}").replace("10 s\n", "10 s\nreturn: {d: r.d}\n")
+    bound, refused, _ = furthest(tmp_path, query, '1 A v=1 name="x"\n2 A v=2\n3 B v=4 code=7')
+    assert bound == [("r", "rises/0")]
+    assert refused["s"] == [("test", 2, "v > 5 is false: v is 4")]
