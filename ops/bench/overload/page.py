@@ -26,7 +26,7 @@ QUERIES = {
     "always": "two very large quotes within 2 s; without a bound, so it must lose nothing",
 }
 REMARKS = {
-    "mixed": " `random`, `gspice` and `prefix` are of the version of the forty-seventh session, the others of the thirty-ninth's. While `random` had 120 %, tests ran beside it: its ratio and recall there are those of a machine of half the size."
+    "mixed": " `random`, `gspice` and `prefix` are of the version of the forty-seventh session, the others of the thirty-ninth's. `random` at 120 % is of a run of its own, an hour and a half behind the others: in theirs, tests ran beside it."
 }
 """By workload, what the figures do not say of themselves."""
 FEW_LOST = 0.9995
