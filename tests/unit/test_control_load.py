@@ -15,14 +15,13 @@ RATE = 0.1
 def one(
     held: float, span_ms: float, *, full: float, born: float = 1.0, dense: float = RATE, window_ms: float = WINDOW_MS, retained: float = 1.0
 ) -> State:
-    stays, adds = Filling(np.array([full]), np.array([dense]), np.array([born]), np.array([window_ms])).crowding(span_ms)
-    return State(np.array([retained]), np.array([held]), stays, adds)
+    crowding = Filling(np.array([full]), np.array([dense]), np.array([born]), np.array([window_ms])).crowding(span_ms)
+    return State(np.array([retained]), np.array([held]), crowding)
 
 
 def crowd(state: State, kept: int) -> float:
-    assert state.stays is not None
-    assert state.adds is not None
-    return float((state.held * state.stays + kept * state.adds)[0])
+    assert state.crowding is not None
+    return float((state.held * state.crowding.stays + kept * state.crowding.adds)[0])
 
 
 def simulated(held: int, before_per_ms: float, kept: int, span_ms: float, life_ms: float) -> float:

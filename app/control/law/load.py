@@ -52,28 +52,39 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Crowding:
+    """What is in a state on average while a batch's events come, in full states. Queries are rows.
+
+    Attributes:
+        stays: float64 (queries,), of each event or partial match that was there before.
+        adds: float64 (queries,), of what an event adds that is kept.
+    """
+
+    stays: NDArray[np.float64]
+    adds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class State:
     """What events of queries are held against, as it is now. Queries are rows.
 
     Attributes:
         retained: float64 (queries,), share of all events that it was made from.
         held: float64 (queries,), events or partial matches in it.
-        stays: float64 (queries,), of that, how many times a full state is there on average while the batch's events come; None: not asked. See `Filling.crowding`.
-        adds: the same of what an event adds that is kept.
+        crowding: how it fills while the batch's events come; None: not asked.
     """
 
     retained: NDArray[np.float64]
     held: NDArray[np.float64]
-    stays: NDArray[np.float64] | None = None
-    adds: NDArray[np.float64] | None = None
+    crowding: Crowding | None = None
 
     def met(self, part: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): the share that a batch finds in it on average, of which this part of so many candidates is kept: where windows are short, a batch meets what it brings itself. More than 1 where that is more than a state of all events ever held."""
         turned = turned_by(part * candidates, self.held)
         met = self.retained + turned * (part - self.retained) / 2
-        if self.stays is None or self.adds is None:
+        if self.crowding is None:
             return met
-        crowd = self.held * self.stays + part * candidates * self.adds
+        crowd = self.held * self.crowding.stays + part * candidates * self.crowding.adds
         return np.where(crowd >= CROWDED, np.maximum(met, crowd - (CROWDED - 1)), met)
 
 
@@ -93,7 +104,7 @@ class Filling:
     born: NDArray[np.float64]
     window_ms: NDArray[np.float64]
 
-    def crowding(self, span_ms: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def crowding(self, span_ms: float) -> Crowding:
         """What is in a state on average while events come, evenly over a time: each of those that were there, and what each that comes adds, in full states. What was there goes with its window, and so does what they add.
 
         How long things stay there follows from how many there are (Little's law), if that is less than the window: partial matches may end long before it.
@@ -102,7 +113,7 @@ class Filling:
             span_ms: in which the events come.
 
         Returns:
-            see `State.stays` and `State.adds`; 0 where not all of that is known.
+            0 where not all of that is known.
         """
         known = (self.full > 0) & (self.dense > 0) & (self.born > 0) & ~np.isnan(self.window_ms)
         stay_ms = np.where(known, self.full, 1.0) / np.where(known, self.dense * self.born, 1.0)
@@ -111,7 +122,7 @@ class Filling:
         stays = np.where(lives < 1, 1 - lives / 2, 0.5 / longer)
         adds = np.where(lives < 1, 0.5, (1 - 0.5 / longer) / longer)
         each = known / np.maximum(FEW, self.full)
-        return stays * each, adds * self.born * each
+        return Crowding(stays * each, adds * self.born * each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,7 @@ class QueryCosts:
         candidates = known.candidates * np.array([records_of(streams, records) for streams in self._read])[self._reads]
         state = None if settled else known.state
         if state is not None and span_ms > 0:
-            stays, adds = filling.crowding(span_ms)
-            state = replace(state, stays=stays, adds=adds)
+            state = replace(state, crowding=filling.crowding(span_ms))
         return replace(known, records=float(sum(records.values())), candidates=candidates, state=state)
 
     def _per_record(self) -> tuple[Load, Filling]:

@@ -197,15 +197,15 @@ class Watchdog:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Goes on from a snapshot; the warm-up starts again. Of one that an earlier version wrote, the ratios."""
         known = {name for name, watched in self._queries.items() if watched.sheds}
-        running = snapshot.get("running", {})
+        running, complete = snapshot.get("running", {}), self._complete()
         before = snapshot.get("costs", {}).get("queries", {}).keys() if "of_matches" in snapshot else ()
         changed = {name for name in known.intersection(before) if self._queries[name].of_matches != (name in snapshot["of_matches"])}
         if snapshot.get("format") == FORMAT:
             self._running = remembered(Running, running)
             self._batches.extend(BatchCost(*values[: len(fields(BatchCost))]) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"], changed)
-            self._handed = [query for query in self._running.behind if query in known]
-        self._running.behind = self._complete()  # there was an outage, of whatever length
+            self._handed = [query for query in self._running.behind if query in complete]
+        self._running.behind = complete  # there was an outage, of whatever length
         ratios, known = running.get("ratios", {}), known - changed  # of something else
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
@@ -214,8 +214,7 @@ class Watchdog:
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
         self._begins = False
-        complete = self._complete()
-        self._running.behind = [query for query in self._handed if query in complete]
+        self._running.behind = list(self._handed)
 
     def _complete(self) -> list[str]:
         """Queries that are to be complete after an outage."""

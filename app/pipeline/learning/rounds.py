@@ -109,10 +109,8 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], beg
     if compiled.errors:
         tell(f"query files have {len(compiled.errors)} errors: what cannot run is left out")
     pairs = [(one.plan, plans) for one in compiled.queries if one.plan is not None and one.enabled and (plans := plans_of(one)) is not None]
-    known = [
-        (plan, plans[1]) for plan, plans in pairs if settings.streams.keys() >= set(plan.streams)
-    ]  # what ran last may have read others
-    sheds = [(plan, as_runs) for plan, as_runs in known if learns(plan) and plan.shedding.latency_bound_ms is not None]
+    learning = [(plan, as_runs) for plan, (_, as_runs) in pairs if learns(plan) and plan.shedding.latency_bound_ms is not None]
+    sheds = [one for one in learning if settings.streams.keys() >= set(one[0].streams)]  # what ran last may have read others
     wanted = [(plan, as_runs) for plan, as_runs in sheds if not _given(settings, plan)]
     if wish.query is not None:
         wanted = [one for one in wanted if one[0].name == wish.query]
