@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, exp
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,8 @@ RECOVERY_BOUNDS = 2.0
 """Latency bounds in which an unshed backlog may clear itself."""
 CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
-ADMITTED = 0.95
-"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
-LASTING = 0.25
-"""What makes a batch longer than it should be (a neighbour, a broker that is busy, a shared processor) is sometimes there for another one: so much of it, as a logarithm, is reckoned with where events wait for just that batch. Longer batches by what they do have no such memory, and the ratio that holds does not follow either."""
+ADMITTED, MATCHES_ADMITTED = 1.0, 0.95
+"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over. Less of it would be let in with less at every second batch that is a little late, and a ratio that moves is what these would pay for; where partial matches are shed, what one batch ends is missing for a window."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -42,7 +40,6 @@ class Outlook:
         waiting: the same with what it leaves behind.
         rates: records per ms.
         age_ms: how long the batch's oldest event has waited.
-        surprise: by how much longer than expected the batch before took, as a logarithm.
         span_ms: time in which what waits has come, where some of it has waited for longer than a bound; else 0. See `app.control.law.load.Filling`.
     """
 
@@ -54,7 +51,6 @@ class Outlook:
     rates: Records
     age_ms: float
     largest_batch: int
-    surprise: float = 0.0
     span_ms: float = 0.0
 
     def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
@@ -131,7 +127,9 @@ class Outlook:
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
-        lumpy_ms = ADMITTED * bound_ms * length_ms / plateau_ms
+        of_matches = not self.costs.of_matches.isdisjoint(queries)
+        latest_ms = (MATCHES_ADMITTED if of_matches else ADMITTED) * bound_ms
+        lumpy_ms = latest_ms * length_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
@@ -139,8 +137,7 @@ class Outlook:
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
         part = sum(self.records.values()) / max(1.0, sum(self.waiting.values()))
         now = self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
-        longer = 1.0 if self.costs.of_matches & {*queries} else exp(LASTING * self.surprise)
-        admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
+        admitted_ms = max(length_ms, latest_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def by_length(load: Load, rows: NDArray[np.float64]) -> float:
             usual_ms, longer_ms = self.durations_ms(load, rows)
@@ -151,7 +148,7 @@ class Outlook:
             return max(by_length(one, rows) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
-            return longer * self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
+            return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
             return by_length(steady, self.costs.rows(ratios))
@@ -161,7 +158,7 @@ class Outlook:
             return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
 
         def eased(most: Ratios) -> Goal:
-            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), ADMITTED * bound_ms / 2)
+            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), latest_ms / 2)
             return self.goal(queries, max(plateau_ms, 2 * best_ms), bound_ms)
 
         return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)

@@ -9,12 +9,14 @@ from typing import Any
 
 JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
-MOST_SURPRISE = 1.0
-"""As a logarithm: what takes three times as long stood still, and says nothing about the next batch beyond that."""
+MOST_MISSED = 1.0
+"""As a logarithm: what takes three times as long stood still, and says nothing about other batches beyond that."""
 MOST_LATE_MS = 2000.0
 """The driver is held up no longer than that: behind a longer pause the source was silent."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
+SELDOM = 0.03
+"""The same where what is asked is how often something happens."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,8 @@ class Running:
         margins: by bound (ms, as text), what of it is kept free; see `app.control.law.lateness`.
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
-        surprise: by how much longer the newest batch took than it was to, as a logarithm; 0 where it was shorter.
+        missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
+        about_right: decisions in a row at which what holds was about right; see `app.control.law.settling`.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -53,7 +56,8 @@ class Running:
     margins: dict[str, float] = field(default_factory=dict)
     planned: int = -1
     expected_ms: float = 0.0
-    surprise: float = 0.0
+    missed: float = 0.0
+    about_right: int = 0
 
     @property
     def in_reach(self) -> bool:
@@ -66,10 +70,10 @@ class Running:
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
 
-    def learn_surprise(self, batch: int, duration_ms: float) -> None:
+    def learn_missed(self, batch: int, duration_ms: float) -> None:
         """Compares a batch with what it was to take, if that is known."""
-        known = batch == self.planned and min(duration_ms, self.expected_ms) > 0
-        self.surprise = min(MOST_SURPRISE, max(0.0, log(duration_ms / self.expected_ms))) if known else 0.0
+        if batch == self.planned and min(duration_ms, self.expected_ms) > 0:
+            self.missed = smoothed(self.missed, min(MOST_MISSED, abs(log(duration_ms / self.expected_ms))), SELDOM)
 
     def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
         """Takes all streams into account, one that is silent now as well.

@@ -16,8 +16,10 @@ FOLLOW = 0.5
 """How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
 ABOUT = (0.86, 1.15)
 """Of what a batch may take: where what is foreseen at the ratios that hold lies between, on average, what is wanted instead is noise for the most part."""
-SLOWLY = 0.05
-"""How much of the way is gone then."""
+LATELY = 0.15
+"""Weight of the newest decision in that average: three long batches in a row are no other load, seven are."""
+SLOWLY = 0.0125
+"""How much of the way is gone then, in the end: at first what holds is the mean of what was wanted since it is about right (a half, a third, a quarter of the way), or whatever a change of the load began with would hold for half a minute."""
 
 
 def settle(
@@ -26,21 +28,23 @@ def settle(
     """Moves what is aimed at.
 
     Args:
-        running: what holds; ``strain`` and ``aimed`` are changed.
+        running: what holds; ``strain``, ``about_right`` and ``aimed`` are changed.
         wanted: ratios that would be right now.
         strain: what is foreseen at those that hold, as a multiple of what a batch may take.
         settings: of the watchdog: its steps.
         of_matches: queries that shed partial matches: what a batch costs follows their ratios late, so they never wait.
         clear: there is no overload.
     """
-    running.strain = smoothed(running.strain, min(strain, JUMP))
+    running.strain = smoothed(running.strain, min(strain, JUMP), LATELY)
     about_right = ABOUT[0] <= running.strain <= ABOUT[1]
+    running.about_right = running.about_right + 1 if about_right else 0
+    slowly = max(SLOWLY, 1 / (1 + running.about_right)) if about_right else 1.0
     aimed = {}
     for query, asked in sorted(wanted.items()):
         before, ratio = running.steady.get(query, 0.0), asked
         if about_right and query not in of_matches:
             before = running.aimed.get(query, before)
-            ratio = before + SLOWLY * (asked - before)
+            ratio = before + slowly * (asked - before)
         elif max(asked, before) < 1 and max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
             ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(settings.smallest_step, (1 - before) / FINE) else asked
         fall = max(settings.largest_fall, FOLLOW * (before - asked))

@@ -28,7 +28,7 @@ import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.law.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
-from app.control.law.lateness import late_share, learn_margins
+from app.control.law.lateness import late_share, learn_margins, room
 from app.control.law.outlook import Outlook
 from app.control.law.query_costs import QueryCosts
 from app.control.law.running import Running, remembered, smoothed
@@ -143,9 +143,8 @@ class Watchdog:
         on_average = waited / 2 + seen.duration_ms if ordinary else None
         if seen.of_catalog:
             self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm, period_ms=max(0, period))
-        running.surprise = 0.0
         if warm:
-            running.learn_surprise(seen.batch, seen.duration_ms)
+            running.learn_missed(seen.batch, seen.duration_ms)
             self._learn_margins(seen, explained)
             work = max(0.0, sum(one.work_ms for one in seen.queries.values()))
             cost = BatchCost(sum(seen.consumed.values()), seen.shipped, work, seen.duration_ms)
@@ -258,7 +257,6 @@ class Watchdog:
             dict(running.rates),
             age_ms,
             self._largest_batch,
-            running.surprise,
             age_ms if age_ms > tightest else 0.0,
         )
 
@@ -283,7 +281,8 @@ class Watchdog:
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms))
+            room_ms = room(self._running.missed) * (plateau_ms - taken_ms) if self._costs.of_matches.isdisjoint(queries) else 0.0
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms - room_ms, bound_ms - taken_ms))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:

@@ -1,7 +1,8 @@
-"""The watchdog in virtual time, where batches are held up as those of recorded runs were.
+"""The watchdog in virtual time, where batches are held up as those of recorded runs were, or about so.
 
     python -m ops.bench.overload --workload engine --shedder gspice --beliefs FOLDER …     # minutes on a real machine; a file per run
     python -m ops.bench.overload.virtual FOLDER/*.jsonl [--seeds 4]                        # seconds per seed, whatever else the machine does
+    python -m ops.bench.overload.virtual                                                   # the same without a recording: see `made_up`
 
 The rates of `ops.bench.overload`, a minute each, a query with a bound of a second; its work goes flat with what is kept, in proportion to it, or with its square. Printed: minutes whose p99 is above the bound, the ratio's
 deviation from the eleventh second on, and the share of all events that is lost. A law that is to be changed is run before and after.
@@ -58,6 +59,19 @@ def surprises(files: Sequence[Path]) -> NDArray[np.float64]:
     return np.array(found)
 
 
+def made_up(batches: int = 3000, seed: int = 0) -> NDArray[np.float64]:
+    """Surprises as those of recorded runs are: a deviation of 0.15, three in ten of which are there for the next batch, and one batch in thirty that stalls for a third of its length or much more, float64 (batches,)."""
+    chance = np.random.default_rng(seed)
+    scattered = chance.normal(0, 0.13 * np.sqrt(1 - 0.3**2), batches)
+    for one in range(1, batches):
+        scattered[one] += 0.3 * scattered[one - 1]
+    stalls = chance.random(batches) < 0.03
+    scattered[stalls] += chance.exponential(0.35, np.count_nonzero(stalls))
+    behind = np.roll(stalls, 1) & (chance.random(batches) < 0.3)
+    scattered[behind] += chance.exponential(0.25, np.count_nonzero(behind))
+    return scattered
+
+
 @dataclass
 class Replayed(Plant):
     """A plant whose whole batches are as much longer as recorded ones were; ``lost``: events (all, those that were shed) by the time of their batch."""
@@ -99,11 +113,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m ops.bench.overload.virtual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("beliefs", nargs="+", type=Path, metavar="FILE", help="of runs with --beliefs")
+    parser.add_argument("beliefs", nargs="*", type=Path, metavar="FILE", help="of runs with --beliefs; default: surprises that are made up")
     parser.add_argument("--seeds", type=int, default=4)
     chosen = parser.parse_args()
-    recorded = surprises(chosen.beliefs)
-    print(f"{len(recorded):,} recorded batches, deviation {recorded.std():.3f}")
+    recorded = surprises(chosen.beliefs) if chosen.beliefs else made_up()
+    print(f"{len(recorded):,} {'recorded' if chosen.beliefs else 'made up'} batches, deviation {recorded.std():.3f}")
     for name, work in WORK.items():
         p99, ratio, deviation, lost = np.concatenate([minutes(work, recorded, seed) for seed in range(chosen.seeds)]).T
         print(
