@@ -667,7 +667,7 @@ def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they
     assert minutes_late([stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)]) == 0, "of 16"
     monkeypatch.setattr(lateness, "MOST_ROOM", 0.0)  # margins alone
     kept, steady = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
-    assert minutes_late(kept) <= 2, "of 16"
+    assert minutes_late(kept) <= 3, "of 16"
     monkeypatch.setattr(lateness, "STEP", 0.0)
     missed, free = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
     assert minutes_late(missed) >= 6, "without"
@@ -779,7 +779,8 @@ def test_events_that_cost_something_else_from_now_on_are_believed_soon(dearer: f
     plant.run(watchdog, until_ms=60 * SECOND)
     plant.per_event_ms = {"q": dearer * COSTLY["q"]}
     plant.run(watchdog, until_ms=100 * SECOND)
-    rate, length = plant.rate(0.0), 0.8 * BOUND / 2
+    free = 1 - lateness.room(watchdog.snapshot()["running"]["missed"])
+    rate, length = plant.rate(0.0), free * 0.8 * BOUND / 2
     kept = (length - plant.fixed_ms - plant.per_consumed_ms * rate * length) / (
         (plant.per_shipped_ms + dearer * COSTLY["q"]) * rate * length
     )

@@ -1,4 +1,4 @@
-"""What is kept free of a bound, because batches sometimes take longer than their work explains.
+"""What is kept free of a bound, because batches sometimes take longer than their work explains: a margin for what was late, and room for what batches miss.
 
 A garbage collection, a broker that is busy, work that nothing foretold: how much of it there is shows only in events that were late, and a bound is kept for all but one in a hundred events (p99), not on average.
 So what was late is fed back: after every batch that shed the margin grows with the share of its events that were late, and shrinks by the share that may be. This is adaptive conformal inference (Gibbs and Candès, NeurIPS 2021, equation 2)
@@ -61,7 +61,7 @@ def learn_margins(margins: dict[str, float], late: Mapping[int, float]) -> None:
     >>> margins = {"2000": 1.0, "9000": 7.0}
     >>> learn_margins(margins, {1000: 0.1, 2000: 0.0})
     >>> margins
-    {'2000': 0.0, '9000': 7.0, '1000': 38.0}
+    {'2000': 0.0, '9000': 7.0, '1000': 9.5}
     """
     for bound_ms, share in sorted(late.items()):
         margin_ms = margins.get(str(bound_ms), 0.0) + STEP * bound_ms * (min(share, MOST_LATE) - ALLOWED)

@@ -22,8 +22,10 @@ RECOVERY_BOUNDS = 2.0
 """Latency bounds in which an unshed backlog may clear itself."""
 CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
-ADMITTED, MATCHES_ADMITTED = 1.0, 0.95
-"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over. Less of it would be let in with less at every second batch that is a little late, and a ratio that moves is what these would pay for; where partial matches are shed, what one batch ends is missing for a window."""
+MATCHES_ADMITTED = 0.95
+"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over, and than the whole bound where events are shed. There some are a little late then, which the margin answers to, and fewer batches make the ratio move; what one batch ends of partial matches is missing for a window."""
+EASED = 0.95
+"""Of the bound, where latency is kept at most when hardly anything else can be."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -117,49 +119,50 @@ class Outlook:
         crowded = self.duration_ms(self.waits, self.costs.rows({})) if self.span_ms else 0.0
         return unshed <= length_ms and max(self.unshed_ms(self.waiting), crowded) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, strict: bool = True) -> Goal:
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, room: float = 0.0, *, strict: bool = True) -> Goal:
         """A bound, as what the next batches and this one may take.
 
         Args:
             queries: that have it.
             plateau_ms: where the latency is to settle.
             bound_ms: what it must not exceed.
+            room: share of the plateau that is left free for batches that take longer, where events are shed; whether the bound can be kept is asked without.
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
-        length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
         of_matches = not self.costs.of_matches.isdisjoint(queries)
-        latest_ms = (MATCHES_ADMITTED if of_matches else ADMITTED) * bound_ms
-        lumpy_ms = latest_ms * length_ms / plateau_ms
+        latest_ms = MATCHES_ADMITTED * bound_ms if of_matches else bound_ms
+        longest_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
+        free_ms = plateau_ms * (1 - (0.0 if of_matches else room))
+        length_ms = self.length_ms(free_ms) if strict else free_ms / 2
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
-        steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
+        steady, coming = self.costs.load(self.during(longest_ms)), self.ahead(length_ms)
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
         part = sum(self.records.values()) / max(1.0, sum(self.waiting.values()))
         now = self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
         admitted_ms = max(length_ms, latest_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
-        def by_length(load: Load, rows: NDArray[np.float64]) -> float:
-            usual_ms, longer_ms = self.durations_ms(load, rows)
-            return max(usual_ms / length_ms, longer_ms / lumpy_ms)
+        def too_long(load: Load, ratios: Ratios, may_ms: float) -> float:
+            usual_ms, longer_ms = self.durations_ms(load, self.costs.rows(ratios))
+            return max(usual_ms / may_ms, longer_ms * plateau_ms / (latest_ms * longest_ms))
 
         def excess(ratios: Ratios) -> float:
-            rows = self.costs.rows(ratios)
-            return max(by_length(one, rows) for one in ahead)
+            return max(too_long(one, ratios, length_ms) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
             return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
-            return by_length(steady, self.costs.rows(ratios))
+            return too_long(steady, ratios, longest_ms)
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))
             return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
 
         def eased(most: Ratios) -> Goal:
-            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), latest_ms / 2)
-            return self.goal(queries, max(plateau_ms, 2 * best_ms), bound_ms)
+            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), EASED * bound_ms / 2)
+            return self.goal(queries, max(free_ms, 2 * best_ms), bound_ms)
 
         return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)
 

@@ -9,14 +9,14 @@ from typing import Any
 
 JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
-MOST_MISSED = 1.0
-"""As a logarithm: what takes three times as long stood still, and says nothing about other batches beyond that."""
+MOST_MISSED = 0.5
+"""As a logarithm: what takes much longer than foreseen stood still, and says nothing about other batches beyond that."""
 MOST_LATE_MS = 2000.0
 """The driver is held up no longer than that: behind a longer pause the source was silent."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 SELDOM = 0.03
-"""The same where what is asked is how often something happens."""
+"""The same of what differs much from batch to batch."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,8 @@ class Running:
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
-        about_right: decisions in a row at which what holds was about right; see `app.control.law.settling`.
+        settled: decisions in a row at which what holds was about right; see `app.control.law.settling`.
+        wanted: what these wanted lately, by query; see there.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -57,7 +58,8 @@ class Running:
     planned: int = -1
     expected_ms: float = 0.0
     missed: float = 0.0
-    about_right: int = 0
+    settled: int = 0
+    wanted: dict[str, float] = field(default_factory=dict)
 
     @property
     def in_reach(self) -> bool:

@@ -3,7 +3,7 @@
 A pure state machine: finished batches in (`observe`), planned ones in (`plan`), drop ratios out; the clock is in what it is told. See `ops/decisions/0037-two-loops.md`.
 
 **What is controlled.** All queries share a batch. An event that arrives just after a batch was planned waits for that batch and then for its own, so its latency is what two batches
-take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain, and less a margin where more than few events are late all the same; see `app.control.law.lateness`).
+take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain, and less a margin where more than few events are late all the same, and as much room as batches miss; see `app.control.law.lateness`).
 
 **The law** (`shedding.overload`). The ratio is ``1 - capacity / input``: the input is what arrives while a batch of the allowed length runs, with what waits beyond that spread over some batches; the capacity is what
 such a batch has left for it. So a steady overload has a steady ratio whatever single batches take.
@@ -32,7 +32,7 @@ from app.control.law.lateness import late_share, learn_margins, room
 from app.control.law.outlook import Outlook
 from app.control.law.query_costs import QueryCosts
 from app.control.law.running import Running, remembered, smoothed
-from app.control.law.settling import settle
+from app.control.law.settling import Strain, settle
 from app.control.law.sharing import Goal, Ratios, next_step, shared_out
 from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
 from shedding.overload import Share
@@ -169,13 +169,13 @@ class Watchdog:
             running.ratios = dict(running.steady)  # what the batch before needed for itself is its own
             return
         model = self._model = fit_costs(list(self._batches))
-        self._decided_at_ms = planned.at_ms
+        decided_after_ms, self._decided_at_ms = max(0, planned.at_ms - self._decided_at_ms), planned.at_ms
         outlook = self._outlook(planned, model, since_ms)
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
         running.beyond = sorted(shared.beyond)
-        self._settle(shared.ratios, outlook, goals)
+        self._settle(shared.ratios, outlook, goals, shares, decided_after_ms)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
         self._forecast = self._foreseen(outlook)
@@ -209,6 +209,7 @@ class Watchdog:
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
         self._running.aimed = {query: ratio for query, ratio in self._running.aimed.items() if query in known}
+        self._running.settled, self._running.wanted = 0, {}
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
@@ -281,8 +282,7 @@ class Watchdog:
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            room_ms = room(self._running.missed) * (plateau_ms - taken_ms) if self._costs.of_matches.isdisjoint(queries) else 0.0
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms - room_ms, bound_ms - taken_ms))
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, room(self._running.missed)))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
@@ -310,13 +310,15 @@ class Watchdog:
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
-    def _settle(self, wanted: Ratios, outlook: Outlook, goals: Sequence[Goal]) -> None:
+    def _settle(self, wanted: Ratios, outlook: Outlook, goals: Sequence[Goal], shares: Mapping[str, Share], since_ms: float) -> None:
         """Goes some of the way to the ratios that are wanted; see `app.control.law.settling`."""
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
-        strain = max((goal.excess(self._running.steady) for goal in goals), default=0.0)
-        settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, clear=clear)
+        most = {query: share.most for query, share in shares.items()}
+        held, least = max(((goal.excess(self._running.steady), goal.excess(most)) for goal in goals), default=(0.0, 0.0))
+        strain = Strain(held, min(1.0, least), since_ms, clear)
+        settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches)
         self._running.aimed = outlook.worthwhile(self._running.aimed)
         self._running.steady = self._in_steps(self._running.aimed)
 
