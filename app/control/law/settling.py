@@ -62,7 +62,7 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
     about_right = lowest <= running.strain <= ABOUT[1] and not strain.clear
     running.settled = running.settled + 1 if about_right else 0
     lately = {query: smoothed(running.wanted.get(query, asked), asked, WANTED) for query, asked in wanted.items()} if about_right else {}
-    aimed = {}
+    aimed, other = {}, False
     for query, asked in sorted(wanted.items()):
         before, ratio = running.steady.get(query, 0.0), asked
         if about_right and running.aimed.get(query) and query not in of_matches:
@@ -70,12 +70,14 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
             if _keeps_alike(lately[query], before, ANOTHER):
                 ratio = before + max(min(1.0, strain.since_ms / HOLDING_MS), 1 / (1 + running.settled)) * (asked - before)
             else:
-                ratio = lately[query]
+                ratio, other = lately[query], True
         elif _keeps_alike(asked, before, JUMP):
             ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(settings.smallest_step, (1 - before) / FINE) else asked
         fall = max(settings.largest_fall, FOLLOW * (before - asked))
         aimed[query] = ratio if strain.clear else max(ratio, before - fall)
     running.aimed, running.wanted = aimed, lately
+    if other:  # what was wanted lately is a mean of so many
+        running.settled = round(1 / WANTED)
 
 
 def _keeps_alike(ratio: float, other: float, times: float) -> bool:

@@ -134,7 +134,12 @@ SHEDDING = Record(
     (
         Key("shedder", Choice(SHEDDERS), "Who decides what is dropped under overload, where there is a latency_bound", default=AUTO),
         Key("latency_bound", Duration(), "Composite events should not be later than this"),
-        Key("safety", Number(0, 1, above=True), "Shedding starts at safety * latency_bound", default=0.8),
+        Key(
+            "safety",
+            Number(0, 1, above=True),
+            "Under overload latencies settle at safety * latency_bound, or lower where batches scatter",
+            default=0.8,
+        ),
         Key("max_drop_ratio", Number(0, 1), "At most this share is dropped", default=0.99),
         Key("pane", _SIZE, "Length of a pane (gspice), in events or as a duration"),
         Key("allow_false_positives", Flag(), "false: never drop an event that a negation or a strict strategy needs", default=True),

@@ -1,0 +1,80 @@
+"""How ratios that hold follow those that are wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.config.settings import Watchdog as WatchdogSettings
+from app.control.law.running import MOST_MISSED, Running
+from app.control.law.settling import HOLDING_MS, Strain, settle
+
+SETTINGS = WatchdogSettings()
+
+
+def settled(running: Running, *wanted: float, held: float = 1.0, least: float = 0.3, since_ms: float = 400.0, clear: bool = False) -> float:
+    """What is aimed at behind decisions that wanted this, one after the other."""
+    for one in wanted:
+        settle(running, {"q": one}, Strain(held, least, since_ms, clear), SETTINGS, of_matches=())
+        running.steady = dict(running.aimed)
+    return running.aimed["q"]
+
+
+def holding(ratio: float) -> Running:
+    return Running(steady={"q": ratio}, aimed={"q": ratio})
+
+
+def test_what_holds_is_the_mean_of_what_was_wanted_since_it_is_about_right() -> None:
+    assert settled(holding(0.5), 0.52, 0.48, 0.54, 0.46) == pytest.approx((0.5 + 0.52 + 0.48 + 0.54 + 0.46) / 5)
+
+
+def test_the_mean_forgets_by_time_and_not_by_decisions() -> None:
+    often, seldom = holding(0.5), holding(0.5)
+    for one in (often, seldom):
+        one.settled = 1_000
+    assert settled(often, 0.55, since_ms=300.0) == pytest.approx(0.5 + 0.05 * 300 / HOLDING_MS)
+    assert settled(seldom, 0.55, since_ms=24_000.0) == pytest.approx(0.5 + 0.05 * 24_000 / HOLDING_MS)
+
+
+def test_where_another_ratio_is_wanted_for_some_time_it_is_taken_although_the_sum_is_about_right() -> None:
+    """Where work is flat, batches are hardly longer at 0.4 than at 0.85."""
+    running = holding(0.85)
+    running.settled, running.wanted = 1_000, {"q": 0.85}
+    assert settled(running, 0.4, held=0.95) > 0.8, "one decision is noise"
+    assert settled(running, *[0.4] * 40, held=0.95) < 0.5, "0.66 by the mean alone"
+
+
+def test_a_batch_that_is_fixed_for_the_most_part_is_not_about_right_for_being_long() -> None:
+    """Behind a burst: nine tenths of what a batch may take are there at any ratio, and nearly all is shed."""
+    assert settled(holding(0.95), *[0.3] * 5, held=0.87, least=0.85) < 0.6
+    assert settled(holding(0.55), *[0.5] * 5, held=0.96, least=0.85) > 0.5, "here it is"
+
+
+def test_where_there_is_no_overload_nothing_waits_for_a_mean() -> None:
+    running = holding(0.3)
+    running.settled = 1_000
+    assert settled(running, 0.0, clear=True) < 0.2
+
+
+def test_a_query_that_comes_into_a_deployment_in_overload_does_not_begin_at_nothing() -> None:
+    running = Running(steady={"old": 0.5}, aimed={"old": 0.5}, settled=1_000)
+    settle(running, {"old": 0.5, "new": 0.4}, Strain(1.0, 0.3, 400.0, clear=False), SETTINGS, of_matches=())
+    assert running.aimed["new"] >= 0.2
+    assert running.aimed["old"] == pytest.approx(0.5)
+
+
+def test_partial_matches_never_wait() -> None:
+    running = holding(0.5)
+    running.settled = 1_000
+    settle(running, {"q": 0.6}, Strain(1.0, 0.3, 400.0, clear=False), SETTINGS, of_matches={"q"})
+    assert running.aimed["q"] == pytest.approx(0.55)
+
+
+def test_batches_that_miss_what_they_were_to_take_are_remembered_slowly_and_none_for_too_much() -> None:
+    running = Running(planned=7, expected_ms=100.0)
+    running.learn_missed(6, 300.0)
+    assert running.missed == 0.0, "of another batch nothing was expected"
+    running.learn_missed(7, 10_000.0)
+    assert 0 < running.missed < 0.05 * MOST_MISSED
+    for _ in range(300):
+        running.learn_missed(7, 80.0)
+    assert running.missed == pytest.approx(0.223, abs=0.01), "shorter ones as well"
