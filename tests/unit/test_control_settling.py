@@ -35,14 +35,6 @@ def test_the_mean_forgets_by_time_and_not_by_decisions() -> None:
     assert settled(seldom, 0.55, since_ms=24_000.0) == pytest.approx(0.5 + 0.05 * 24_000 / HOLDING_MS)
 
 
-def test_where_another_ratio_is_wanted_for_some_time_it_is_taken_although_the_sum_is_about_right() -> None:
-    """Where work is flat, batches are hardly longer at 0.3 than at 0.9."""
-    running = holding(0.9)
-    running.settled, running.wanted = 1_000, {"q": 0.9}
-    assert settled(running, 0.3, held=0.95) > 0.88, "one decision is noise"
-    assert settled(running, *[0.3] * 40, held=0.95) < 0.5, "0.64 by the mean alone"
-
-
 def test_a_batch_that_is_fixed_for_the_most_part_is_not_about_right_for_being_long() -> None:
     """Behind a burst: nine tenths of what a batch may take are there at any ratio, and nearly all is shed."""
     assert settled(holding(0.95), *[0.3] * 5, held=0.87, least=0.85) < 0.6

@@ -35,7 +35,6 @@ class Running:
         expected_ms: what that one was to take; 0 where nothing is known.
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
         settled: decisions in a row at which what holds was about right; see `app.control.law.settling`.
-        wanted: what these wanted lately, by query; see there.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -59,7 +58,6 @@ class Running:
     expected_ms: float = 0.0
     missed: float = 0.0
     settled: int = 0
-    wanted: dict[str, float] = field(default_factory=dict)
 
     @property
     def in_reach(self) -> bool:

@@ -1,7 +1,7 @@
 """From the ratios that hold to those that are wanted: neither after every noise nor too late.
 
 Where the ratios that hold are about right, what is wanted instead is noise for the most part: where little work is a large share of the events, a twentieth more or less of it would be half of the ratio. Then what holds is the mean of what was wanted
-since, unless what was wanted lately is clearly another ratio. What one long batch leaves behind is admission's business, so no batch counts as more than `JUMP`. Otherwise small changes of what is kept are gone half of the way, large ones at
+since. What one long batch leaves behind is admission's business, so no batch counts as more than `JUMP`. Otherwise small changes of what is kept are gone half of the way, large ones at
 once; downwards in steps, as long as it is not clear that there is no overload.
 """
 
@@ -24,10 +24,6 @@ LATELY = 0.15
 """Weight of the newest decision in that average: three long batches in a row are no other load, six are."""
 HOLDING_MS = 30_000.0
 """The mean of what was wanted forgets what is older."""
-WANTED = 0.1
-"""Weight of the newest decision in what was wanted lately."""
-ANOTHER = 3.0
-"""What keeps so many times as much, or as little, is another ratio. Where work is flat what is wanted goes from 0.5 to 0.8 and back with the events of ten seconds: at 1.4 the ratio went with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
     """Moves what is aimed at.
 
     Args:
-        running: what holds; ``strain``, ``settled``, ``wanted`` and ``aimed`` are changed.
+        running: what holds; ``strain``, ``settled`` and ``aimed`` are changed.
         wanted: ratios that would be right now.
         strain: see `Strain`.
         settings: of the watchdog: its steps.
@@ -61,24 +57,15 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
     lowest = max(ABOUT[0], strain.least + ADJUSTABLE * (1 - strain.least))
     about_right = lowest <= running.strain <= ABOUT[1] and not strain.clear
     running.settled = running.settled + 1 if about_right else 0
-    lately = {query: smoothed(running.wanted.get(query, asked), asked, WANTED) for query, asked in wanted.items()} if about_right else {}
-    aimed, other = {}, False
+    newest = max(min(1.0, strain.since_ms / HOLDING_MS), 1 / (1 + running.settled))
+    aimed = {}
     for query, asked in sorted(wanted.items()):
         before, ratio = running.steady.get(query, 0.0), asked
         if about_right and running.aimed.get(query) and query not in of_matches:
             before = running.aimed[query]
-            if _keeps_alike(lately[query], before, ANOTHER):
-                ratio = before + max(min(1.0, strain.since_ms / HOLDING_MS), 1 / (1 + running.settled)) * (asked - before)
-            else:
-                ratio, other = lately[query], True
-        elif _keeps_alike(asked, before, JUMP):
+            ratio = before + newest * (asked - before)
+        elif max(asked, before) < 1 and max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
             ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(settings.smallest_step, (1 - before) / FINE) else asked
         fall = max(settings.largest_fall, FOLLOW * (before - asked))
         aimed[query] = ratio if strain.clear else max(ratio, before - fall)
-    running.aimed, running.wanted = aimed, lately
-    if other:  # what was wanted lately is a mean of so many
-        running.settled = round(1 / WANTED)
-
-
-def _keeps_alike(ratio: float, other: float, times: float) -> bool:
-    return max(ratio, other) < 1 and max(1 - ratio, 1 - other) <= times * min(1 - ratio, 1 - other)
+    running.aimed = aimed

@@ -209,7 +209,7 @@ class Watchdog:
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
         self._running.aimed = {query: ratio for query, ratio in self._running.aimed.items() if query in known}
-        self._running.settled, self._running.wanted = 0, {}
+        self._running.settled = 0
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
