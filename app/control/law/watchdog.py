@@ -313,7 +313,7 @@ class Watchdog:
     def _settle(self, wanted: Ratios, outlook: Outlook, goals: Sequence[Goal], shares: Mapping[str, Share], since_ms: float) -> None:
         """Goes some of the way to the ratios that are wanted; see `app.control.law.settling`."""
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
-        length_ms = outlook.length_ms(min(plateaus, default=1.0))
+        length_ms = outlook.length_ms(min(plateaus, default=1.0) * (1 - room(self._running.missed)))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         most = {query: share.most for query, share in shares.items()}
         held, least = max(((goal.excess(self._running.steady), goal.excess(most)) for goal in goals), default=(0.0, 0.0))
