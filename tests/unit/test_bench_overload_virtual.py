@@ -33,7 +33,7 @@ def test_who_is_held_up_sheds_more_and_is_less_steady() -> None:
     assert (calm[:, 0] <= BOUND_MS).all()
     assert (np.diff(calm[:, 1]) > 0).all(), "more is shed at higher rates"
     assert calm[:, 2].max() < 0.03
-    assert calm[:, 2].mean() < held_up[:, 2].mean()
+    assert 2 * calm[:, 2].mean() < held_up[:, 2].mean()
     assert held_up[:, 3].mean() > calm[:, 3].mean()
 
 

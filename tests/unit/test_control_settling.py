@@ -14,7 +14,7 @@ SETTINGS = WatchdogSettings()
 def settled(running: Running, *wanted: float, held: float = 1.0, least: float = 0.3, since_ms: float = 400.0, clear: bool = False) -> float:
     """What is aimed at behind decisions that wanted this, one after the other."""
     for one in wanted:
-        settle(running, {"q": one}, Strain(held, least, since_ms, clear), SETTINGS, of_matches=())
+        settle(running, {"q": one}, Strain(held, least), SETTINGS, of_matches=(), since_ms=since_ms, clear=clear)
         running.steady = dict(running.aimed)
     return running.aimed["q"]
 
@@ -49,7 +49,7 @@ def test_where_there_is_no_overload_nothing_waits_for_a_mean() -> None:
 
 def test_a_query_that_comes_into_a_deployment_in_overload_does_not_begin_at_nothing() -> None:
     running = Running(steady={"old": 0.5}, aimed={"old": 0.5}, settled=1_000)
-    settle(running, {"old": 0.5, "new": 0.4}, Strain(1.0, 0.3, 400.0, clear=False), SETTINGS, of_matches=())
+    settle(running, {"old": 0.5, "new": 0.4}, Strain(1.0, 0.3), SETTINGS, of_matches=(), since_ms=400.0, clear=False)
     assert running.aimed["new"] >= 0.2
     assert running.aimed["old"] == pytest.approx(0.5)
 
@@ -57,7 +57,7 @@ def test_a_query_that_comes_into_a_deployment_in_overload_does_not_begin_at_noth
 def test_partial_matches_never_wait() -> None:
     running = holding(0.5)
     running.settled = 1_000
-    settle(running, {"q": 0.6}, Strain(1.0, 0.3, 400.0, clear=False), SETTINGS, of_matches={"q"})
+    settle(running, {"q": 0.6}, Strain(1.0, 0.3), SETTINGS, of_matches={"q"}, since_ms=400.0, clear=False)
     assert running.aimed["q"] == pytest.approx(0.55)
 
 

@@ -663,13 +663,15 @@ def minutes_late(plants: Iterable[Plant]) -> int:
 
 @pytest.mark.slow
 def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    stalls = (1 / 15, 200.0)
-    assert minutes_late([stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)]) == 0, "of 16"
+    def overloaded() -> list[Plant]:
+        return [stalling((1 / 15, 200.0), times, seed) for times in (1.2, 1.8) for seed in (1, 2)]
+
+    assert minutes_late(overloaded()) == 0, "of 16"
     monkeypatch.setattr(lateness, "MOST_ROOM", 0.0)  # margins alone
-    kept, steady = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
+    kept, steady = overloaded(), stalling((0.0, 0.0), 1.8)
     assert minutes_late(kept) <= 3, "of 16"
     monkeypatch.setattr(lateness, "STEP", 0.0)
-    missed, free = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
+    missed, free = overloaded(), stalling((0.0, 0.0), 1.8)
     assert minutes_late(missed) >= 6, "without"
     more = [np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]) for plants in (kept, missed)]
     assert more[0] - more[1] < 0.05

@@ -131,9 +131,9 @@ class Outlook:
         """
         of_matches = not self.costs.of_matches.isdisjoint(queries)
         latest_ms = MATCHES_ADMITTED * bound_ms if of_matches else bound_ms
-        longest_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
-        free_ms = plateau_ms * (1 - (0.0 if of_matches else room))
-        length_ms = self.length_ms(free_ms) if strict else free_ms / 2
+        free_ms = plateau_ms if of_matches else plateau_ms * (1 - room)
+        longest_ms, length_ms = (self.length_ms(one) if strict else one / 2 for one in (plateau_ms, free_ms))
+        lumpy_ms = latest_ms * longest_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(longest_ms)), self.ahead(length_ms)
@@ -143,18 +143,19 @@ class Outlook:
         now = self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
         admitted_ms = max(length_ms, latest_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
-        def too_long(load: Load, ratios: Ratios, may_ms: float) -> float:
-            usual_ms, longer_ms = self.durations_ms(load, self.costs.rows(ratios))
-            return max(usual_ms / may_ms, longer_ms * plateau_ms / (latest_ms * longest_ms))
+        def too_long(load: Load, rows: NDArray[np.float64], may_ms: float) -> float:
+            usual_ms, longer_ms = self.durations_ms(load, rows)
+            return max(usual_ms / may_ms, longer_ms / lumpy_ms)
 
         def excess(ratios: Ratios) -> float:
-            return max(too_long(one, ratios, length_ms) for one in ahead)
+            rows = self.costs.rows(ratios)
+            return max(too_long(one, rows, length_ms) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
             return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
-            return too_long(steady, ratios, longest_ms)
+            return too_long(steady, self.costs.rows(ratios), longest_ms)
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))

@@ -33,17 +33,22 @@ class Strain:
     Attributes:
         held: at the ratios that hold.
         least: at the most that may be shed.
-        since_ms: since the decision before.
-        clear: there is no overload.
     """
 
     held: float
     least: float
-    since_ms: float
-    clear: bool
 
 
-def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogSettings, *, of_matches: Collection[str]) -> None:
+def settle(
+    running: Running,
+    wanted: Ratios,
+    strain: Strain,
+    settings: WatchdogSettings,
+    *,
+    of_matches: Collection[str],
+    since_ms: float,
+    clear: bool,
+) -> None:
     """Moves what is aimed at.
 
     Args:
@@ -52,12 +57,14 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
         strain: see `Strain`.
         settings: of the watchdog: its steps.
         of_matches: queries that shed partial matches: what a batch costs follows their ratios late, so they never wait.
+        since_ms: since the decision before.
+        clear: there is no overload.
     """
     running.strain = smoothed(running.strain, min(strain.held, JUMP), LATELY)
     lowest = max(ABOUT[0], strain.least + ADJUSTABLE * (1 - strain.least))
-    about_right = lowest <= running.strain <= ABOUT[1] and not strain.clear
+    about_right = lowest <= running.strain <= ABOUT[1] and not clear
     running.settled = running.settled + 1 if about_right else 0
-    newest = max(min(1.0, strain.since_ms / HOLDING_MS), 1 / (1 + running.settled))
+    newest = max(min(1.0, since_ms / HOLDING_MS), 1 / (1 + running.settled))
     aimed = {}
     for query, asked in sorted(wanted.items()):
         before, ratio = running.steady.get(query, 0.0), asked
@@ -67,5 +74,5 @@ def settle(running: Running, wanted: Ratios, strain: Strain, settings: WatchdogS
         elif max(asked, before) < 1 and max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
             ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(settings.smallest_step, (1 - before) / FINE) else asked
         fall = max(settings.largest_fall, FOLLOW * (before - asked))
-        aimed[query] = ratio if strain.clear else max(ratio, before - fall)
+        aimed[query] = ratio if clear else max(ratio, before - fall)
     running.aimed = aimed

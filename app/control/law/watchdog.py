@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -278,11 +278,11 @@ class Watchdog:
             for one in self._shedding:
                 if one.latency_bound_ms is not None and one.query not in self._running.behind:
                     by_bound.setdefault((one.safety * one.latency_bound_ms, one.latency_bound_ms), []).append(one.query)
-        goals = []
+        goals, left_free = [], room(self._running.missed)
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, room(self._running.missed)))
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, left_free))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
@@ -315,10 +315,11 @@ class Watchdog:
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0) * (1 - room(self._running.missed)))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
-        most = {query: share.most for query, share in shares.items()}
-        held, least = max(((goal.excess(self._running.steady), goal.excess(most)) for goal in goals), default=(0.0, 0.0))
-        strain = Strain(held, min(1.0, least), since_ms, clear)
-        settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches)
+        strain = Strain(0.0, 0.0)
+        if goals:
+            held, worst = max(((goal.excess(self._running.steady), goal) for goal in goals), key=itemgetter(0))
+            strain = Strain(held, min(1.0, worst.excess({query: share.most for query, share in shares.items()})))
+        settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, since_ms=since_ms, clear=clear)
         self._running.aimed = outlook.worthwhile(self._running.aimed)
         self._running.steady = self._in_steps(self._running.aimed)
 
