@@ -70,3 +70,16 @@ def test_batches_that_miss_what_they_were_to_take_are_remembered_slowly_and_none
     for _ in range(300):
         running.learn_missed(7, 80.0)
     assert running.missed == pytest.approx(0.223, abs=0.01), "shorter ones as well"
+
+
+def test_a_report_that_comes_when_the_next_batch_is_planned_already_teaches_as_well() -> None:
+    running = Running()
+    running.plan(7, 0)
+    running.expected_ms = 100.0
+    running.plan(8, 400)
+    running.learn_missed(7, 150.0)
+    assert running.missed > 0
+    running.missed = 0.0
+    running.plan(10, 800)
+    running.learn_missed(9, 150.0)
+    assert running.missed == 0.0, "nothing is known of the ninth"

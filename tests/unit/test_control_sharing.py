@@ -23,7 +23,8 @@ def goal(query: str, limit: float, verdicts: float) -> Goal:
     def nobody(_: Ratios) -> Goal:
         raise AssertionError("it is in reach, easily")
 
-    return Goal((query,), {"tight": 800.0, "loose": 8000.0}[query], excess, excess, excess, nobody, nobody)
+    plateau_ms = {"tight": 800.0, "loose": 8000.0}[query]
+    return Goal((query,), plateau_ms, plateau_ms, excess, excess, excess, nobody, nobody)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,21 @@ def test_a_looser_query_gives_where_that_helps(limit: float, verdicts: float, ti
     shared = shared_out([goal("tight", limit, verdicts), goal("loose", 10.0, verdicts)], SHARES)
     assert shared.in_reach
     assert dict(shared.ratios) == pytest.approx({"tight": tight, "loose": loose}, abs=1e-6)
+
+
+@pytest.mark.parametrize(("best", "in_force", "in_reach"), [(0.5, 0, True), (0.9, 1, True), (1.2, 2, False)])
+def test_what_was_asked_for_in_the_end_is_told(best: float, in_force: int, in_reach: bool) -> None:  # noqa: FBT001
+    """The ratios that hold are about right by the goal that they were chosen for, and not by one that is hardly to be had."""
+
+    def kept_to(least: float, *others: Goal) -> Goal:
+        def excess(ratios: Ratios) -> float:
+            return least + 1 - ratios["tight"]
+
+        eased, relaxed = others or (None, None)
+        return Goal(("tight",), 800.0, 800.0, excess, excess, excess, lambda _: relaxed, lambda _: eased)  # type: ignore[arg-type, return-value]
+
+    goals = [eased, relaxed] = kept_to(0.3), kept_to(0.4)
+    strict = kept_to(best - 0.01, eased, relaxed)
+    shared = shared_out([strict], SHARES)
+    assert shared.goals == ([strict, *goals][in_force],)
+    assert shared.in_reach == in_reach

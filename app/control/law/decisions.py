@@ -121,7 +121,8 @@ class _Telling:
     def report(self, plan: Plan, reason: Reason, before: Told, now: Told) -> DecisionReport:
         """The record on one query, which has a bound."""
         bound_ms, forecast = plan.shedding.latency_bound_ms or 0, self.forecast
-        streams, length_ms = plan.streams, plan.shedding.safety * bound_ms
+        streams = plan.streams
+        free_ms = forecast.free_ms.get(plan.name, plan.shedding.safety * bound_ms)
         return DecisionReport(
             decided_at_ms=self.now_ms,
             query=plan.name,
@@ -137,7 +138,7 @@ class _Telling:
             in_reach=now.in_reach,
             bottleneck=now.bottleneck,
             arrivals_per_s=round(forecast.outlook.arrivals_per_s(streams), 1),
-            capacity_per_s=forecast.outlook.capacity_per_s(streams, length_ms),
+            capacity_per_s=forecast.outlook.capacity_per_s(streams, free_ms),
             backlog=round(forecast.outlook.backlog(streams)),
             events_drop_ratio=now.events_drop_ratio,
         )

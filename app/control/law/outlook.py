@@ -75,6 +75,12 @@ class Outlook:
         """What waits, held against the states as they are: each decision asks several times."""
         return self.costs.load(self.waiting, settled=False, span_ms=self.span_ms)
 
+    @cached_property
+    def batch(self) -> Load:
+        """The batch itself, likewise."""
+        part = sum(self.records.values()) / max(1.0, sum(self.waiting.values()))
+        return self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
+
     def saved_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
         load, model, none = self.waits, self.model, np.zeros_like(ratios)
@@ -135,12 +141,10 @@ class Outlook:
         longest_ms, length_ms = (self.length_ms(one) if strict else one / 2 for one in (plateau_ms, free_ms))
         lumpy_ms = latest_ms * longest_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):
-            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
+            return Goal(tuple(queries), plateau_ms, free_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(longest_ms)), self.ahead(length_ms)
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
-        part = sum(self.records.values()) / max(1.0, sum(self.waiting.values()))
-        now = self.costs.load(self.records, settled=False, span_ms=part * self.span_ms)
         admitted_ms = max(length_ms, latest_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def too_long(load: Load, rows: NDArray[np.float64], may_ms: float) -> float:
@@ -152,7 +156,7 @@ class Outlook:
             return max(too_long(one, rows, length_ms) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
-            return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
+            return self.duration_ms(self.batch, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
             return too_long(steady, self.costs.rows(ratios), longest_ms)
@@ -165,7 +169,7 @@ class Outlook:
             best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), EASED * bound_ms / 2)
             return self.goal(queries, max(free_ms, 2 * best_ms), bound_ms)
 
-        return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)
+        return Goal(tuple(queries), plateau_ms, free_ms, excess, admission, at_length, relaxed, eased)
 
     def arrivals_per_s(self, streams: Sequence[str]) -> float:
         """Records that arrive on these streams; on all of them, where they are other queries' composite events."""

@@ -33,6 +33,7 @@ class Running:
         margins: by bound (ms, as text), what of it is kept free; see `app.control.law.lateness`.
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
+        expected_before_ms: what the one before it was: its report may come when the next one is planned already.
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
         settled: decisions in a row at which what holds was about right; see `app.control.law.settling`.
     """
@@ -56,6 +57,7 @@ class Running:
     margins: dict[str, float] = field(default_factory=dict)
     planned: int = -1
     expected_ms: float = 0.0
+    expected_before_ms: float = 0.0
     missed: float = 0.0
     settled: int = 0
 
@@ -72,8 +74,15 @@ class Running:
 
     def learn_missed(self, batch: int, duration_ms: float) -> None:
         """Compares a batch with what it was to take, if that is known."""
-        if batch == self.planned and min(duration_ms, self.expected_ms) > 0:
-            self.missed = smoothed(self.missed, min(MOST_MISSED, abs(log(duration_ms / self.expected_ms))), SELDOM)
+        expected_ms = {self.planned: self.expected_ms, self.planned - 1: self.expected_before_ms}.get(batch, 0.0)
+        if min(duration_ms, expected_ms) > 0:
+            self.missed = smoothed(self.missed, min(MOST_MISSED, abs(log(duration_ms / expected_ms))), SELDOM)
+
+    def plan(self, batch: int, at_ms: int) -> None:
+        """A batch begins; what it is to take is not known yet."""
+        follows = batch == self.planned + 1
+        self.expected_before_ms = self.expected_ms if follows else 0.0
+        self.begun_at_ms, self.planned, self.expected_ms = at_ms, batch, 0.0
 
     def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
         """Takes all streams into account, one that is silent now as well.

@@ -42,6 +42,7 @@ class Goal:
     Attributes:
         queries: those that can shed for it.
         plateau_ms: what it asks for.
+        free_ms: what of that coming batches may take, two of them together: the rest is room.
         excess: ratios of all queries → by what coming batches would be too long, as a multiple of what they may be: at most 1 is enough.
         admission: the same for the batch that is about to begin, whose records are known.
         steady: the same when nothing waits any more.
@@ -51,6 +52,7 @@ class Goal:
 
     queries: tuple[str, ...]
     plateau_ms: float
+    free_ms: float
     excess: Callable[[Ratios], float]
     admission: Callable[[Ratios], float]
     steady: Callable[[Ratios], float]
@@ -65,10 +67,12 @@ class Shared:
     Attributes:
         ratios: of all queries that have goals.
         beyond: queries whose bounds cannot be kept.
+        goals: what was asked for in the end: eased and relaxed ones instead of those that are hardly, or not, in reach.
     """
 
     ratios: Ratios
     beyond: frozenset[str]
+    goals: tuple[Goal, ...]
 
     @property
     def in_reach(self) -> bool:
@@ -93,17 +97,19 @@ def shared_out(
     """
     ratios: dict[str, float] = {query: least.get(query, 0.0) for goal in goals for query in goal.queries}
     beyond: set[str] = set()
+    in_force = list(goals)
     for place, goal in enumerate(goals):
         if asked(goal)(ratios) <= 1:
             continue
         tiers, most, best = _helping(goal, _tiers(goals, place), ratios, shares)
         if best <= 1:
-            _raise(ratios, tiers, shares, asked(goal if best <= EASY else goal.eased(most)))
-            continue
-        beyond.update(goal.queries)
-        own = tiers[:1]
-        _raise(ratios, own, shares, asked(goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}})))
-    return Shared(ratios, frozenset(beyond))
+            in_force[place] = goal if best <= EASY else goal.eased(most)
+        else:
+            beyond.update(goal.queries)
+            tiers = tiers[:1]
+            in_force[place] = goal.relaxed({**ratios, **{query: shares[query].most for query in tiers[0]}})
+        _raise(ratios, tiers, shares, asked(in_force[place]))
+    return Shared(ratios, frozenset(beyond), tuple(in_force))
 
 
 def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:

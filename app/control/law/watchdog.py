@@ -33,7 +33,7 @@ from app.control.law.outlook import Outlook
 from app.control.law.query_costs import QueryCosts
 from app.control.law.running import Running, remembered, smoothed
 from app.control.law.settling import Strain, settle
-from app.control.law.sharing import Goal, Ratios, next_step, shared_out
+from app.control.law.sharing import Goal, Ratios, Shared, next_step, shared_out
 from app.control.law.watched import BatchObservation, PlannedBatch, WatchedQuery
 from shedding.overload import Share
 
@@ -63,6 +63,7 @@ class Forecast:
         beyond: queries whose bounds cannot be kept.
         bottleneck: what most of the batch's time would go to without shedding.
         outlook: what was known of the batch.
+        free_ms: by query that sheds, what of its bound two coming batches may take.
     """
 
     waiting: float
@@ -73,6 +74,7 @@ class Forecast:
     costs: CostModel
     bottleneck: CostPart
     outlook: Outlook
+    free_ms: Mapping[str, float]
 
     @property
     def in_reach(self) -> bool:
@@ -162,7 +164,7 @@ class Watchdog:
         if since_ms is None:
             since_ms = planned.at_ms - running.begun_at_ms if running.begun_at_ms else 1.0
         since_ms = max(1.0, since_ms)
-        running.begun_at_ms, running.planned, running.expected_ms = planned.at_ms, planned.batch, 0.0
+        running.plan(planned.batch, planned.at_ms)
         if running.last_batch < 0:
             return
         if 0 <= planned.at_ms - self._decided_at_ms < self._settings.interval:  # clocks may step back
@@ -175,10 +177,10 @@ class Watchdog:
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
         running.beyond = sorted(shared.beyond)
-        self._settle(shared.ratios, outlook, goals, shares, decided_after_ms)
+        self._settle(shared, outlook, shares, decided_after_ms)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
-        self._forecast = self._foreseen(outlook)
+        self._forecast = self._foreseen(outlook, goals)
         running.expected_ms = self._forecast.latency_ms - outlook.age_ms
 
     def snapshot(self) -> dict[str, Any]:
@@ -310,14 +312,15 @@ class Watchdog:
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
-    def _settle(self, wanted: Ratios, outlook: Outlook, goals: Sequence[Goal], shares: Mapping[str, Share], since_ms: float) -> None:
+    def _settle(self, shared: Shared, outlook: Outlook, shares: Mapping[str, Share], since_ms: float) -> None:
         """Goes some of the way to the ratios that are wanted; see `app.control.law.settling`."""
+        wanted = shared.ratios
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0) * (1 - room(self._running.missed)))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         strain = Strain(0.0, 0.0)
-        if goals:
-            held, worst = max(((goal.excess(self._running.steady), goal) for goal in goals), key=itemgetter(0))
+        if shared.goals:
+            held, worst = max(((goal.excess(self._running.steady), goal) for goal in shared.goals), key=itemgetter(0))
             strain = Strain(held, min(1.0, worst.excess({query: share.most for query, share in shares.items()})))
         settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, since_ms=since_ms, clear=clear)
         self._running.aimed = outlook.worthwhile(self._running.aimed)
@@ -329,8 +332,8 @@ class Watchdog:
         limited = {query: min(next_step(ratio, step), self._queries[query].most) for query, ratio in ratios.items()}
         return {query: round(ratio, 6) for query, ratio in sorted(limited.items()) if ratio > 0}
 
-    def _foreseen(self, outlook: Outlook) -> Forecast:
-        model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
+    def _foreseen(self, outlook: Outlook, goals: Sequence[Goal]) -> Forecast:
+        model, load, none = outlook.model, outlook.batch, self._costs.rows({})
         taken = load.taken(none)
         parts: dict[CostPart, float] = {
             "fixed": model.fixed_ms,
@@ -347,4 +350,5 @@ class Watchdog:
             model,
             max(parts, key=lambda part: parts[part]),
             outlook,
+            {query: goal.free_ms for goal in goals for query in goal.queries},
         )

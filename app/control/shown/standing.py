@@ -23,7 +23,7 @@ def standings(plans: Iterable[Plan], forecast: Forecast | None, quality: Quality
     for plan in plans:
         bound_ms, capacity = plan.shedding.latency_bound_ms, None
         if forecast is not None and bound_ms is not None:
-            key = plan.streams, plan.shedding.safety * bound_ms
+            key = plan.streams, forecast.free_ms.get(plan.name, plan.shedding.safety * bound_ms)
             if key not in capacities:  # of many queries of one kind it is one number
                 capacities[key] = forecast.outlook.capacity_per_s(*key)
             capacity = capacities[key]
