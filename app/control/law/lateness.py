@@ -8,6 +8,7 @@ with the margin in the place of the quantile: over many batches just that share 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import exp
 
 ALLOWED = 0.005
 """Share of events that may be late: half of what p99 allows, since a minute of batches is no long time."""
@@ -17,8 +18,10 @@ MOST_LATE = 0.4
 """Of a batch: one of which more is late tells of an overload, and not how long stalls are."""
 LARGEST = 0.2
 """Of the bound is kept free at most: where every other batch stalls for longer, the bound is not kept by shedding."""
-ROOM, MOST_ROOM = 1.25, 0.25
-"""So many times what batches miss what they were to take by, on average: that is their standard deviation, if it is chance. And of the plateau at most: where they miss it by more, nothing is known of them."""
+STRAYS = 4.0
+"""So many times what batches miss what they were to take by, on average: three standard deviations, if it is chance. A batch that is longer by that leaves the next one its whole share."""
+MOST_ROOM = 0.25
+"""Of the plateau at most: where batches miss what they were to take by more, nothing is known of them."""
 
 
 def late_share(oldest_ms: float, newest_ms: float, bound_ms: float) -> float:
@@ -37,18 +40,23 @@ def late_share(oldest_ms: float, newest_ms: float, bound_ms: float) -> float:
     return max(0.0, (oldest_ms - bound_ms) / max(1e-9, oldest_ms - newest_ms))
 
 
-def room(missed: float) -> float:
-    """Share of the plateau that is left free for batches that take longer than they were to.
+def free_of(plateau_ms: float, bound_ms: float, fixed_ms: float, missed: float) -> float:
+    """What of the plateau two batches may take together, so that one that takes longer than it was to is followed by one that can be let in with all that it brings.
 
-    Then most of them are followed by one that can be let in with all that it brings. Without it every tenth batch was let in with less, and these are most of what the ratio deviates by (`python -m ops.bench.overload.virtual`).
+    Without such room every tenth batch was let in with less, and these are most of what the ratio deviates by (`python -m ops.bench.overload.virtual`). A batch that should take L and takes ``x`` times that is followed by one of what came
+    meanwhile, ``fixed + x (L - fixed)``; both together are to stay below the bound. So the more of a batch is there whatever is in it, the less room it needs, and that is where room would cost most of the events.
 
     Args:
-        missed: by how much they do, as a logarithm.
+        plateau_ms: where the latency is to settle.
+        bound_ms: what it must not exceed.
+        fixed_ms: of a batch, whatever is in it.
+        missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
 
-    >>> room(0.1), room(0.7)
-    (0.125, 0.25)
+    >>> [round(free_of(800, 1000, fixed_ms, missed)) for fixed_ms, missed in ((200, 0.0), (200, 0.12), (300, 0.12), (200, 0.5))]
+    [800, 710, 746, 600]
     """
-    return min(MOST_ROOM, ROOM * missed)
+    longer = exp(STRAYS * missed)
+    return min(plateau_ms, max((1 - MOST_ROOM) * plateau_ms, (bound_ms + (longer - 1) * fixed_ms) / longer))
 
 
 def learn_margins(margins: dict[str, float], late: Mapping[int, float]) -> None:

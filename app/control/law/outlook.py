@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.control.law.costs import CostModel
+from app.control.law.lateness import free_of
 from app.control.law.load import Load, records_of
 from app.control.law.query_cost import NO_EFFECT
 from app.control.law.query_costs import QueryCosts
@@ -125,19 +126,19 @@ class Outlook:
         crowded = self.duration_ms(self.waits, self.costs.rows({})) if self.span_ms else 0.0
         return unshed <= length_ms and max(self.unshed_ms(self.waiting), crowded) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, room: float = 0.0, *, strict: bool = True) -> Goal:
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, missed: float = 0.0, *, strict: bool = True) -> Goal:
         """A bound, as what the next batches and this one may take.
 
         Args:
             queries: that have it.
             plateau_ms: where the latency is to settle.
             bound_ms: what it must not exceed.
-            room: share of the plateau that is left free for batches that take longer, where events are shed; whether the bound can be kept is asked without.
+            missed: by how much batches miss what they were to take, which leaves room for those that take longer (`app.control.law.lateness`), where events are shed; whether the bound can be kept is asked without.
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
         of_matches = not self.costs.of_matches.isdisjoint(queries)
         latest_ms = MATCHES_ADMITTED * bound_ms if of_matches else bound_ms
-        free_ms = plateau_ms if of_matches else plateau_ms * (1 - room)
+        free_ms = plateau_ms if of_matches else free_of(plateau_ms, bound_ms, self.pace * self.model.fixed_ms, missed)
         longest_ms, length_ms = (self.length_ms(one) if strict else one / 2 for one in (plateau_ms, free_ms))
         lumpy_ms = latest_ms * longest_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):

@@ -28,7 +28,7 @@ import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.law.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
-from app.control.law.lateness import late_share, learn_margins, room
+from app.control.law.lateness import late_share, learn_margins
 from app.control.law.outlook import Outlook
 from app.control.law.query_costs import QueryCosts
 from app.control.law.running import Running, remembered, smoothed
@@ -280,11 +280,11 @@ class Watchdog:
             for one in self._shedding:
                 if one.latency_bound_ms is not None and one.query not in self._running.behind:
                     by_bound.setdefault((one.safety * one.latency_bound_ms, one.latency_bound_ms), []).append(one.query)
-        goals, left_free = [], room(self._running.missed)
+        goals = []
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, left_free))
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, self._running.missed))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
@@ -315,8 +315,7 @@ class Watchdog:
     def _settle(self, shared: Shared, outlook: Outlook, shares: Mapping[str, Share], since_ms: float) -> None:
         """Goes some of the way to the ratios that are wanted; see `app.control.law.settling`."""
         wanted = shared.ratios
-        plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
-        length_ms = outlook.length_ms(min(plateaus, default=1.0) * (1 - room(self._running.missed)))
+        length_ms = outlook.length_ms(min((goal.free_ms for goal in shared.goals), default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         strain = Strain(0.0, 0.0)
         if shared.goals:
