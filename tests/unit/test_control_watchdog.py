@@ -781,8 +781,8 @@ def test_events_that_cost_something_else_from_now_on_are_believed_soon(dearer: f
     plant.run(watchdog, until_ms=60 * SECOND)
     plant.per_event_ms = {"q": dearer * COSTLY["q"]}
     plant.run(watchdog, until_ms=100 * SECOND)
-    free = 1 - lateness.room(watchdog.snapshot()["running"]["missed"])
-    rate, length = plant.rate(0.0), free * 0.8 * BOUND / 2
+    free_ms = lateness.free_of(0.8 * BOUND, BOUND, plant.fixed_ms, watchdog.snapshot()["running"]["missed"])
+    rate, length = plant.rate(0.0), free_ms / 2
     kept = (length - plant.fixed_ms - plant.per_consumed_ms * rate * length) / (
         (plant.per_shipped_ms + dearer * COSTLY["q"]) * rate * length
     )
