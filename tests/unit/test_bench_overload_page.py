@@ -40,6 +40,11 @@ def test_a_missed_bound_is_named_and_bold() -> None:
     assert "| 160% | `dear`, 1 s | nothing found, 0.30 ± 0.01 |" in page({"runs": rows})
 
 
+def test_bounds_of_several_machines_stand_beside_each_other() -> None:
+    rows = (a_row(bound_ms=1130, p99_ms=1100.0), a_row("random", p99_ms=1100.0))
+    assert "| 120% | `dear`, 1 or 1.13 s | **1,100**, 0.30 ± 0.01, 0.50 | 1,100, 0.30 ± 0.01, 0.50 |" in page({"runs": rows})
+
+
 @pytest.mark.parametrize(
     ("row", "promise", "held"),
     [

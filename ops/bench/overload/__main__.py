@@ -3,7 +3,7 @@
     python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--beliefs FOLDER] [--json FILE] [--plot FOLDER]
     python -m ops.bench.overload --foretell [--workload W …] [--shedder S …] [--json FILE]
 
-For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
+For each workload the capacity is measured first (a bound of a second is two and a half batches where one takes more than 0.4 s at 40 % of it), then one application per shedder gets the rates one after the other; the same events without
 shedding say what there was to find, identity by identity. Printed is a row per rate and query: detection latency (broker time of the last
 constituent → broker time of the composite event, from the first second of overload on), the ratio and its standard deviation once steady, recall
 and precision, and what the audit topic said: verdicts on false positives, the live estimate of recall with its interval. Event times lie equally
@@ -95,28 +95,29 @@ def main() -> None:
             if chosen.foretell and not rows:
                 print(f"{workload.label}: no run of the newest capacity is there to foretell", flush=True)
                 continue
-            known = figures.get("capacities", {}).get(workload.label) if chosen.foretell else None
-            if chosen.capacity:
-                capacity = Capacity(chosen.capacity)
+            known = figures.get("capacities", {}).get(workload.label)
+            if known and chosen.capacity in ({None, known["per_s"]} if chosen.foretell else {known["per_s"]}):
+                capacity = Capacity(**known)
             else:
-                capacity = Capacity(**known) if known else measured_capacity(spark, folder, workload)
+                capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)
+            bounded = workload.bounded(capacity.batch_ms(CALM))
             print(
-                f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
+                f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}; bounds {bounded.bounds_ms}",
                 flush=True,
             )
             if chosen.foretell:
-                foretell(workload, capacity, Before(folder, chosen.learn, round(TOLD_BEFORE_S * capacity.per_s)), rows)
+                foretell(bounded, capacity, Before(folder, chosen.learn, round(TOLD_BEFORE_S * capacity.per_s)), rows)
                 _keep(figures, chosen.json)
                 continue
             figures["capacity_per_s"][workload.label] = round(capacity.per_s)
             figures["capacities"].pop(workload.label, None)
-            if not chosen.capacity:  # what is foretold is foretold by what was measured
+            if capacity.own:  # what is foretold is foretold by what was measured
                 figures["capacities"][workload.label] = asdict(capacity)
             if chosen.calm:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)
             else:
-                overloaded(Where(spark, folder, workload, keep=chosen.keep, beliefs=chosen.beliefs), shedders, capacity, chosen, figures)
+                overloaded(Where(spark, folder, bounded, keep=chosen.keep, beliefs=chosen.beliefs), shedders, capacity, chosen, figures)
         spark.stop()
     if chosen.plot:
         draw(figures, chosen.plot)

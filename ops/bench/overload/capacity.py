@@ -54,6 +54,14 @@ class Capacity:
         """
         return self.per_s * max(LEAST, (1 - self.fixed_ms / length_ms) / max(LEAST, 1 - self.fixed_ms / 1000))
 
+    def batch_ms(self, share: float) -> float:
+        """How long a batch takes under so much of the capacity, when each holds what came during the one before.
+
+        >>> round(Capacity(1000.0, 200.0).batch_ms(0.4)), round(Capacity(1000.0, 500.0).batch_ms(0.4))
+        (294, 625)
+        """
+        return self.fixed_ms / (1 - share * (1 - self.fixed_ms / 1000))
+
 
 def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> Capacity:
     """In batches of about a second, beside a sender: how many events these are is guessed first, alone. Shorter ones tell what a batch takes whatever is in it."""

@@ -178,7 +178,11 @@ def _capacities(rows: Sequence[Row]) -> str:
 
 def _latencies(rows: Sequence[Row]) -> str:
     phases = [one for one in rows if one["rate"] != "all"]
-    bounds = {one["query"]: f"{one['bound_ms'] / 1000:g} s" if one["bound_ms"] else "no bound" for one in rows}
+    told = {
+        query: sorted({one["bound_ms"] or 0 for one in rows if one["query"] == query})
+        for query in dict.fromkeys(one["query"] for one in rows)
+    }
+    bounds = {query: f"{' or '.join(f'{one / 1000:g}' for one in ms)} s" if any(ms) else "no bound" for query, ms in told.items()}
     rates = dict.fromkeys(one["rate"] for one in phases)
     kinds = {(rate, query): (rate, f"`{query}`, {bound}") for rate in rates for query, bound in bounds.items()}
     return _by_shedder(("input", "query, bound"), kinds, {(one["rate"], one["query"], one["shedder"]): _cell(one) for one in phases})

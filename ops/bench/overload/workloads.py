@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from shedding.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
+LEAST_BATCHES = 2.5
+"""A bound is no shorter, whatever a machine's batches take."""
 STREAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "stocks": (("Quote",), "symbol"),
     "retail": (("ShelfReading", "CounterReading", "ExitReading", "BackroomReading"), "tag_id"),
@@ -63,6 +66,15 @@ class Workload:
             return self
         queries = {name: text + ("evaluator: runs\n" if name in self.bounds_ms else "") for name, text in self.queries.items()}
         return replace(self, queries=queries, runs=True)
+
+    def bounded(self, batch_ms: float) -> Workload:
+        """The workload on a machine whose batches take so long without overload: no bound is shorter than two and a half of them, since an event waits for up to two.
+
+        >>> WORKLOADS["mixed"].bounded(450.0).bounds_ms, WORKLOADS["engine"].bounded(250.0).bounds_ms
+        ({'dear': 1130, 'unbroken': 2500, 'next-rise': 10000}, {'dear': 1000})
+        """
+        least_ms = 10 * ceil(batch_ms * LEAST_BATCHES / 10)
+        return replace(self, bounds_ms={query: max(bound_ms, least_ms) for query, bound_ms in self.bounds_ms.items()})
 
     @property
     def label(self) -> str:
