@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -88,8 +89,18 @@ def entrance() -> None:
     """Complex event processing on Spark, with load shedding under a latency bound."""
 
 
+def _open_closed_streams() -> None:
+    """Standard streams that the caller closed, as ``>&-`` does, lead nowhere: Python has none there, and the next file to be opened would take the number, and with it what libraries print."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - a device, until the process ends
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
+
+
 def main() -> None:
     """Run the command line."""
+    _open_closed_streams()
     completion_init()  # teaches typer the shells; its own way to it is two options of `cep` that cost every command 0.1 s
     try:
         cli()
