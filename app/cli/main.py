@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -25,6 +26,9 @@ EXIT_CODES: dict[type[Exception], int] = {
 """As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
 `app.cli.exits` is the table for people."""
 
+UNUSABLE = "is its folder there, and may you write to it?"
+HINTS = {errno.ENAMETOOLONG: "no file can be called so: was its content meant, or are several names one?", errno.EISDIR: "name a file"}
+"""What to do about a file that cannot be used, by what the system says of it."""
 
 COMMANDS = (
     Command("init", "running", "Write a settings file to begin from: the streams and queries of the demo, with your broker and registry."),
@@ -117,7 +121,7 @@ def main() -> None:
         if error.filename is None:
             raise
         print(
-            f"{error.filename}: {(error.strerror or 'cannot be used').lower()}\nhint: is its folder there, and may you write to it?",
+            f"{error.filename}: {(error.strerror or 'cannot be used').lower()}\nhint: {HINTS.get(error.errno or 0, UNUSABLE)}",
             file=sys.stderr,
         )
         sys.exit(EXIT_CODES[ConfigurationError])

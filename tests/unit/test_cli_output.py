@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -116,6 +117,28 @@ def test_a_score_of_other_fields_than_the_truth_has_says_which(fields, shell, tm
     ended = shell("generate", "stocks", "--events", "10", "--score", found)
     assert ended.code == 1
     assert f"{found}:1:1: no value of symbol" in ended.err
+
+
+def test_a_name_that_no_file_can_have_is_told_as_such(shell):
+    ended = shell("validate", "name: q " * 40)
+    assert ended.code == 78
+    assert "file name too long\nhint: no file can be called so" in ended.err
+
+
+def test_a_folder_in_a_files_place_is_refused_before_anything_is_computed(query, shell, tmp_path):
+    ended = shell("test", query, "--junit", tmp_path)
+    assert (ended.code, ended.out) == (78, "")
+    assert ended.err.splitlines() == [f"{tmp_path}: is a directory", "hint: name a file, in it perhaps"]
+
+
+def test_of_a_long_line_is_shown_what_stands_around_the_mistake(shell, tmp_path):
+    file = tmp_path / "long.yaml"
+    where = " AND ".join(f"a.x != {number}" for number in range(300)) + " AND a.x = = 1"
+    file.write_text(f"name: long\nevent: SEQ(A a, B b)\nwithin: 1 s\nwhere: {where}\n")
+    lines = shell("validate", file).err.splitlines()
+    line, caret = next(pair for pair in pairwise(lines) if "^" in pair[1])
+    assert line.startswith("    4 | …")
+    assert line[caret.index("^") :] == "= 1"
 
 
 def test_no_stream_begins_where_times_end(shell):
