@@ -14,6 +14,10 @@ NO_SPACE = (ENOSPC, EDQUOT)
 """Errors of the system that say a disk, or what is ours of it, is full."""
 
 
+SHOWN, SHOWN_BEFORE = 400, 100
+"""Characters of a line that are shown, and how many of them stand before its mistake: a line of thousands hides what is said about it."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
     """A place in a text that a person wrote. Lines and columns count from 1."""
@@ -60,11 +64,28 @@ class Finding:
         lines = [f"{head}{label}{self.message}"]
         if self.location and self.location.source:
             number = f"{self.location.line:>5}"
-            lines.append(f"{number} | {self.location.source}")
-            lines.append(f"{' ' * len(number)} | {' ' * (self.location.column - 1)}{'^' * max(1, self.location.length)}")
+            shown, column, length = _excerpt(self.location)
+            lines.append(f"{number} | {shown}")
+            lines.append(f"{' ' * len(number)} | {' ' * (column - 1)}{'^' * max(1, length)}")
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _excerpt(place: Location) -> tuple[str, int, int]:
+    """The line of a place, where in it the place begins, and how long it is; of a long line what stands around it.
+
+    >>> line, column, length = _excerpt(Location("q.yaml", 1, 5_000, 3_000, "=" * 10_000))
+    >>> len(line), line[column - 2 : column + 1], length
+    (400, '===', 299)
+    """
+    if len(place.source) <= SHOWN:
+        return place.source, place.column, place.length
+    first = min(max(0, place.column - 1 - SHOWN_BEFORE), len(place.source) - SHOWN)
+    shown = place.source[first : first + SHOWN]
+    before, behind = "…" if first else shown[0], "…" if first + SHOWN < len(place.source) else shown[-1]
+    column = place.column - first
+    return f"{before}{shown[1:-1]}{behind}", column, min(place.length, SHOWN - column - (behind == "…") + 1)
 
 
 class CepError(Exception):

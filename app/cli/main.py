@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 import typer
@@ -24,6 +26,9 @@ EXIT_CODES: dict[type[Exception], int] = {
 """As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
 `app.cli.exits` is the table for people."""
 
+UNUSABLE = "is its folder there, and may you write to it?"
+HINTS = {errno.ENAMETOOLONG: "no file can be called so: was its content meant, or are several names one?", errno.EISDIR: "name a file"}
+"""What to do about a file that cannot be used, by what the system says of it."""
 
 COMMANDS = (
     Command("init", "running", "Write a settings file to begin from: the streams and queries of the demo, with your broker and registry."),
@@ -88,8 +93,18 @@ def entrance() -> None:
     """Complex event processing on Spark, with load shedding under a latency bound."""
 
 
+def _open_closed_streams() -> None:
+    """Standard streams that the caller closed, as ``>&-`` does, lead nowhere: Python has none there, and the next file to be opened would take the number, and with it what libraries print."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - a device, until the process ends
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
+
+
 def main() -> None:
     """Run the command line."""
+    _open_closed_streams()
     completion_init()  # teaches typer the shells; its own way to it is two options of `cep` that cost every command 0.1 s
     try:
         cli()
@@ -106,7 +121,7 @@ def main() -> None:
         if error.filename is None:
             raise
         print(
-            f"{error.filename}: {(error.strerror or 'cannot be used').lower()}\nhint: is its folder there, and may you write to it?",
+            f"{error.filename}: {(error.strerror or 'cannot be used').lower()}\nhint: {HINTS.get(error.errno or 0, UNUSABLE)}",
             file=sys.stderr,
         )
         sys.exit(EXIT_CODES[ConfigurationError])

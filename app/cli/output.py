@@ -29,11 +29,15 @@ def write_json(value: Any) -> None:
 
 
 def require_folders(*files: Path | None) -> None:
-    """Refuses files whose folders are not there: who computes for minutes should not find out at the end.
+    """Refuses files whose folders are not there, and folders: who computes for minutes should not find out at the end.
 
     Raises:
         ConfigurationError: with a finding for each of them.
     """
     lacking = sorted({str(file.absolute().parent) for file in files if file is not None and not file.absolute().parent.is_dir()})
-    if lacking:
-        raise ConfigurationError([Finding(f"there is no folder {folder}", hint=f"mkdir -p {folder}") for folder in lacking])
+    findings = [Finding(f"there is no folder {folder}", hint=f"mkdir -p {folder}") for folder in lacking]
+    findings += [
+        Finding(f"{file}: is a directory", hint="name a file, in it perhaps") for file in files if file is not None and file.is_dir()
+    ]
+    if findings:
+        raise ConfigurationError(findings)

@@ -102,12 +102,21 @@ def write_whole(out: Path, content: bytes) -> None:
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file to write to; behind what was written before where its name is that of an open one, as /dev/stdout."""
+    """A file to write to; behind what was written before where its name is that of an open one, as /dev/stdout.
+
+    Raises:
+        ConfigurationError: the name is that of an open file, and none is open there.
+    """
     descriptor = _descriptor(path)
     if descriptor is None:
         return path.open("wb")
     sys.stdout.flush()
-    return os.fdopen(os.dup(descriptor), "wb")
+    try:
+        return os.fdopen(os.dup(descriptor), "wb")
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(
+            [Finding(f"{path}: no open file has this number", hint="let the shell open it, as 3> FILE does for /dev/fd/3, or name a file")]
+        ) from error
 
 
 def _descriptor(path: Path) -> int | None:

@@ -25,7 +25,7 @@ from app.files.csv_files import csv_pieces
 from app.files.doubts import FileDoubts
 from app.files.headers import json_hint, require_lines
 from app.files.json_lines import LineReader
-from app.files.opened import EventFile
+from app.files.opened import MARK, EventFile
 from app.files.reading import Reading, Unreadable
 from app.files.row_files import FileFormat, json_rows
 from app.files.tabular import RereadError
@@ -207,7 +207,7 @@ def _json_pieces(reading: Reading) -> Iterator[Piece]:
     chosen = reading.format
     reader = LineReader(chosen)
     for block in reading.file.blocks():
-        yield from _json_block(reading, reader, block)
+        yield from _json_block(reading, reader, block if reading.lines else block.removeprefix(MARK))
 
 
 def _json_block(reading: Reading, reader: LineReader, block: bytes) -> Iterator[Piece]:

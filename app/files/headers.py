@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 
 import orjson
@@ -80,7 +81,9 @@ def json_hint(file: EventFile, data: bytes) -> str | None:
         file: that is read as JSON lines.
         data: its beginning.
     """
-    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return f"{file.path.name} is UTF-16: iconv -f UTF-16 -t UTF-8 {file.path.name}"
+    text = data.lstrip()
     first, _, rest = text.partition(b"\n")
     if not text:
         return None

@@ -41,6 +41,8 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"FEA1", "arrow"),
 )
 """How files begin that come without a name."""
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8: some editors and Windows programs begin texts with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +176,5 @@ def _begins(path: Path, packing: str) -> str:
 
 def _text_kind(path: Path, packing: str) -> str:
     with pa.input_stream(str(path), compression=packing or None) as stream:
-        start = stream.read(4096).lstrip()
+        start = stream.read(4096).removeprefix(MARK).lstrip()
     return "json" if not start or start.startswith((b"{", b"[")) else "csv"

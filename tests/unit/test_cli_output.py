@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -91,6 +93,52 @@ def test_a_score_of_what_is_no_composite_event_is_a_sentence_with_its_line(line,
     assert ended.code == 1
     assert f"{found}:2:1: no composite event" in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(("name", "why"), [("not-there", "no such file or directory"), ("", "is a directory")])
+def test_a_score_of_what_cannot_be_read_says_so(name, why, shell, tmp_path):
+    ended = shell("generate", "stocks", "--events", "10", "--score", tmp_path / name)
+    assert ended.code == 1
+    assert ended.err.splitlines() == [f"{tmp_path / name}: cannot be read: {why}", "hint: write them with `cep replay --out FILE.jsonl`"]
+
+
+def test_packed_composite_events_are_scored(shell, tmp_path):
+    found = tmp_path / "found.jsonl.gz"
+    found.write_bytes(gzip.compress(b'{"query": "other", "fields": {}}\n' * 3))
+    ended = shell("generate", "stocks", "--events", "10", "--score", found)
+    assert (ended.code, ended.err) == (0, "")
+    assert "price-run: 0 expected, 0 found" in ended.out
+
+
+@pytest.mark.parametrize("fields", ['{"price": 5}', '{"symbol": ["AAPL"], "began": 0, "ended": 1}'])
+def test_a_score_of_other_fields_than_the_truth_has_says_which(fields, shell, tmp_path):
+    found = tmp_path / "found.jsonl"
+    found.write_text(f'{{"query": "price-run", "fields": {fields}}}\n')
+    ended = shell("generate", "stocks", "--events", "10", "--score", found)
+    assert ended.code == 1
+    assert f"{found}:1:1: no value of symbol" in ended.err
+
+
+def test_a_name_that_no_file_can_have_is_told_as_such(shell):
+    ended = shell("validate", "name: q " * 40)
+    assert ended.code == 78
+    assert "file name too long\nhint: no file can be called so" in ended.err
+
+
+def test_a_folder_in_a_files_place_is_refused_before_anything_is_computed(query, shell, tmp_path):
+    ended = shell("test", query, "--junit", tmp_path)
+    assert (ended.code, ended.out) == (78, "")
+    assert ended.err.splitlines() == [f"{tmp_path}: is a directory", "hint: name a file, in it perhaps"]
+
+
+def test_of_a_long_line_is_shown_what_stands_around_the_mistake(shell, tmp_path):
+    file = tmp_path / "long.yaml"
+    where = " AND ".join(f"a.x != {number}" for number in range(300)) + " AND a.x = = 1"
+    file.write_text(f"name: long\nevent: SEQ(A a, B b)\nwithin: 1 s\nwhere: {where}\n")
+    lines = shell("validate", file).err.splitlines()
+    line, caret = next(pair for pair in pairwise(lines) if "^" in pair[1])
+    assert line.startswith("    4 | …")
+    assert line[caret.index("^") :] == "= 1"
 
 
 def test_no_stream_begins_where_times_end(shell):

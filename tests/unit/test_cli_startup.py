@@ -54,6 +54,15 @@ def test_commands_about_commands_import_nothing_heavy(arguments):
     assert (imported, kernels) == (set(), 0)
 
 
+def test_a_stream_that_the_caller_closed_leads_nowhere():
+    """A shell's ``>&-``; what is opened next does not stand in its place."""
+    program = "import os, sys; from app.cli.main import _open_closed_streams as opening; opening(); print(1); sys.stdout.flush(); other = open(os.devnull); assert other.fileno() > 2"
+    for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        subprocess.run(
+            ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-c", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+        )
+
+
 def test_commands_are_completed_without_their_modules():
     said, imported, kernels = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep re", COMP_CWORD="1")
     assert said.split() == ["replay", "record", "reconcile"]

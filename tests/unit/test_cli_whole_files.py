@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.whole_files import whole_file, write_whole
+from app.errors import ConfigurationError
 
 QUERY = """\
 name: rise
@@ -78,6 +79,12 @@ def test_standard_output_by_its_name_is_written_to_where_a_shell_has_opened_it(t
     with (tmp_path / "redirected").open("wb") as file:
         subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
     assert (tmp_path / "redirected").read_text() == "before\nfigures\nbehind\n"
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/77", "/dev/fd/99999999999999999999"])
+def test_what_is_called_as_an_open_file_is_one(name):
+    with pytest.raises(ConfigurationError, match=f"{name}: no open file has this number"):
+        write_whole(Path(name), b"figures")
 
 
 def test_a_file_that_cannot_be_replaced_is_written_to(tmp_path, monkeypatch):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 import pytest
 
 from app.errors import FindingsError
 from app.files.gathering import parse_events, read_events
+from app.files.opened import EventFile, StandardInput
 from app.files.row_files import FileFormat
 
 ROWS = "Order,0,1,5\nPayment,1,1,6\n"
@@ -88,3 +90,27 @@ def test_csv_of_another_name_says_what_it_was_read_as(name, why) -> None:
     found = told("type,time\nOrder,0\n", name)
     assert found[0].splitlines()[1] == f"hint: {name} is read as JSON lines, {why}; comma-separated values are named .csv"
     assert not any("hint" in line for line in found[1:])
+
+
+LINES = b'{"type": "A", "time": 1, "id": 1}\n{"type": "B", "time": 2, "id": 1}\n'
+
+
+@pytest.mark.parametrize("name", ["e.jsonl", "e.csv"])
+def test_a_byte_order_mark_is_no_part_of_what_it_marks(name) -> None:
+    text = LINES if name == "e.jsonl" else b"type,time,id\nA,1,1\nB,2,1\n"
+    Path(name).write_bytes(codecs.BOM_UTF8 + text)
+    assert read_events(Path(name)).batch.time.tolist() == [1, 2]
+    with Path(name).open("rb") as source, StandardInput(source) as given:
+        assert given.kind == EventFile.of(Path(name)).kind
+
+
+def test_nothing_but_a_byte_order_mark_is_an_empty_file() -> None:
+    Path("e.jsonl").write_bytes(codecs.BOM_UTF8)
+    assert len(read_events(Path("e.jsonl")).batch) == 0
+
+
+def test_lines_of_two_bytes_a_character_are_told_as_such() -> None:
+    Path("e.jsonl").write_bytes(LINES.decode().encode("utf-16"))
+    with pytest.raises(FindingsError) as caught:
+        read_events(Path("e.jsonl"))
+    assert caught.value.findings[0].hint == "e.jsonl is UTF-16: iconv -f UTF-16 -t UTF-8 e.jsonl"

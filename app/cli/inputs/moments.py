@@ -12,10 +12,12 @@ MOMENT = "write how long ago, as 15 m, or when, as 2026-05-28T20:26:40Z"
 RECENT_MS = 10**11
 """Early in 1973: no record of Kafka's is older, and seconds since 1970 are less."""
 DAY_DIGITS = 8
+DIGITS = 17
+"""Of the longest number that is a moment: a broker's clock has 64 bits, and Python refuses to read numbers of thousands of digits."""
 
 
 def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
-    """A moment of the broker's clock, ms since 1970.
+    """A moment of the broker's clock, ms since 1970; how long ago reaches no further back.
 
     >>> moment_ms("15 m", "--since", 1_780_000_900_000), moment_ms("1780000000000", "--since")
     (1780000000000, 1780000000000)
@@ -30,10 +32,10 @@ def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
     Raises:
         CepError: it is none.
     """
-    if text.isdecimal() and 0 < int(text) < RECENT_MS:
+    if text.isdecimal() and len(text) <= DIGITS and 0 < int(text) < RECENT_MS:
         raise CepError(f"{option}: {text} milliseconds are {moment_text(int(text))}; are these seconds, or a day?\nhint: {MOMENT}")
     try:
-        return (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - parse_duration(text)
+        return max(0, (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - parse_duration(text))
     except ValueError:
         pass
     return time_ms(text, option, MOMENT)
@@ -54,7 +56,7 @@ def time_ms(text: str, option: str, hint: str = "write for instance 2026-05-28T2
         CepError: it is none, or may be a day as well as milliseconds.
     """
     told = _iso(text)
-    if text.removeprefix("-").isdecimal():
+    if text.removeprefix("-").isdecimal() and len(text) <= DIGITS:
         if told is not None and len(text) == DAY_DIGITS:
             raise CepError(f"{option}: {text} may be a day or milliseconds\nhint: write {told.date().isoformat()}")
         return int(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +14,16 @@ import typer
 
 from app.cli.output import require_folders
 from app.cli.whole_files import lines_file, require_apart, write_whole
-from app.errors import ConfigurationError, Finding, FindingsError, Location
+from app.errors import CepError, ConfigurationError, Finding, FindingsError, Location
+from app.files.opened import EventFile
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
 from app.local.generators.json_lines import json_lines
 
 LATEST_MS = 1 << 53
 """So far from the epoch a stream may begin: some 285,000 years, and any stream has room behind it."""
+
+WRITTEN_BY = "write them with `cep replay --out FILE.jsonl`"
 
 
 def generate(  # noqa: PLR0917 - the command's options
@@ -67,16 +72,31 @@ def _truth_json(stream: GeneratedStream) -> bytes:
 
 def _scores(stream: GeneratedStream, path: Path) -> str:
     found: dict[str, list[dict[str, object]]] = {name: [] for name in stream.truth}
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    try:
+        for number, line in enumerate(_lines(EventFile.of(path)), 1):
             query, fields = _composite(line, path, number)
             if query in found:
+                _require_fields(stream.truth[query].fields, fields, Location(str(path), number, 1))
                 found[query].append(fields)
+    except OSError as error:
+        raise CepError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}\nhint: {WRITTEN_BY}") from error
     lines = []
     for name, truth in sorted(stream.truth.items()):
         precision, recall = truth.score(found[name])
         lines.append(f"{name}: {len(truth.expected)} expected, {len(found[name])} found, precision {precision:.4f}, recall {recall:.4f}")
     return "\n".join(lines)
+
+
+def _require_fields(compared: Iterable[str], fields: Mapping[str, object], place: Location) -> None:
+    """Refuses a composite event that cannot be held against the truth: of a query of the same name with another `return:`."""
+    lacking = [name for name in compared if isinstance(fields.get(name), dict | list) or name not in fields]
+    if lacking:
+        hint = "the truth is that of the queries as they are shipped, in the folder queries"
+        raise FindingsError([Finding(f"no value of {', '.join(lacking)} to compare", place, hint)])
+
+
+def _lines(file: EventFile) -> Iterator[bytes]:
+    return (line for block in file.blocks() for line in BytesIO(block))
 
 
 def _composite(line: bytes, path: Path, number: int) -> tuple[str, dict[str, object]]:
@@ -88,4 +108,4 @@ def _composite(line: bytes, path: Path, number: int) -> tuple[str, dict[str, obj
     except orjson.JSONDecodeError:
         pass
     place = Location(str(path), number, 1)
-    raise FindingsError([Finding("no composite event as `cep replay` writes it", place, "write them with `cep replay --out FILE.jsonl`")])
+    raise FindingsError([Finding("no composite event as `cep replay` writes it", place, WRITTEN_BY)])
