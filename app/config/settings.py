@@ -295,7 +295,7 @@ class Queries(_Section):
     paths: tuple[Path, ...] = (Path("queries"),)
     """Files or folders of query YAML, relative to the settings file."""
     models: Path | None = None
-    """Folder of ``<query>.model``, written by ``cep train``, relative to the settings file; read at the start and when it changes. A query whose shedder has no model there sheds at random."""
+    """Folder of ``<query>.model``, written by ``cep train``, relative to the settings file; read at the start and when it changes. A query whose shedder has no model there uses what the application has learned (``learning``); until there is any, it sheds at random."""
     reload: Reload = Reload()
     """Changes while it runs."""
 
@@ -310,7 +310,7 @@ class Topics(_Section):
     dead_letters: str = "{prefix}.dead-letters"
     """Records that could not be decoded, with key, value, headers and reason."""
     audit: str = "{prefix}.audit"
-    """Shed reports and verdicts."""
+    """What shedding did, decided, cost and may have invented, changes of models, and what ``cep reconcile`` published; the kinds of records are in ``ops/runbooks/operate.md``."""
     timeouts: str = "{prefix}.timeouts"
     """Partial matches that ran out of their window, for queries with ``on_timeout: emit``."""
     heartbeat: str = "{prefix}.heartbeat"

@@ -88,7 +88,7 @@ def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ..
     own = {
         topics.late: "events after their watermark",
         topics.dead_letters: "records that cannot be decoded",
-        topics.audit: "shed reports and verdicts",
+        topics.audit: "what shedding did and cost, verdicts",
         topics.timeouts: "partial matches that ran out of their window",
     }
     wanted += [WantedTopic(topic, purpose, topics.partitions, copies, _BROKER_TIME) for topic, purpose in own.items()]

@@ -97,8 +97,13 @@ METRICS: tuple[Metric, ...] = (
         "counter",
         "Snapshots of buckets that were damaged and passed over: the one before and the log since then were used. The log names the bucket.",
     ),
-    Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, undecodable, schema, oversized.", ("reason",)),
-    Metric("cep_matches_emitted_total", "counter", "Composite events written.", ("query", "severity")),
+    Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, or one of cep_dead_letters_total.", ("reason",)),
+    Metric(
+        "cep_matches_emitted_total",
+        "counter",
+        "Composite events written; severity is the query's label of that name, empty without one.",
+        ("query", "severity"),
+    ),
     Metric("cep_timeouts_emitted_total", "counter", "Partial matches that ran out of their window and were written.", ("query",)),
     Metric(
         "cep_limited_total",
@@ -215,7 +220,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("cep_waiting", "gauge", "Held events and negated ends that only time will release."),
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
-    Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
+    Metric(
+        "cep_dead_letters_total",
+        "counter",
+        "Records written to the dead-letter topic, by reason: undecodable, schema, oversized and the others of ops/runbooks/dead-letters.md.",
+        ("reason",),
+    ),
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),
     Metric("cep_heartbeat_errors_total", "counter", "Heartbeats that the broker did not take."),
     Metric(

@@ -11,8 +11,10 @@ from app.cli.demo.composites import Composite, Seen
 from app.cli.demo.screen import LinesScreen, Scene, TableScreen
 from app.cli.demo.world import QUICKSTART, Chunk, Feed, demo_settings
 from app.config.settings import load_settings
+from app.errors import DependencyError
 from app.local.child import Child
 from app.local.generators.stream import Truth
+from app.local.ports import free_ports
 from app.local.sending import Outlet
 
 TELLS = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -122,3 +124,19 @@ def test_only_stretches_that_were_sent_as_a_whole_are_judged():
     truths = [{"shoplifting": Truth(("tag_id",), frozenset({(name,)}))} for name in "AB"]
     feed.chunks = [Chunk(0, truths[0], complete=True), Chunk(1, truths[1])]
     assert feed.truth("shoplifting").expected == {("A",)}
+
+
+def test_an_application_that_is_too_slow_is_to_be_started_again_and_one_that_ended_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_READY_SECONDS", 0.2)
+    (port,) = free_ports(1)
+    slow = Child("application", [sys.executable, "-S", "-c", "import time; time.sleep(60)"], tmp_path / "slow.log")
+    try:
+        with pytest.raises(DependencyError, match=r"not ready after 0 s(.|\n)*hint: .*Start it again"):
+            demo._until_ready(slow, port)
+    finally:
+        slow.kill()
+    ended = Child("application", [sys.executable, "-S", "-c", "raise SystemExit(78)"], tmp_path / "ended.log")
+    monkeypatch.setattr(demo, "_READY_SECONDS", 60.0)
+    with pytest.raises(DependencyError, match="ended with 78") as raised:
+        demo._until_ready(ended, port)
+    assert "hint" not in str(raised.value)

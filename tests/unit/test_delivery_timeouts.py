@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import fastavro
@@ -14,7 +15,7 @@ from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
 from app.cli.main import cli
 from app.cli.queries.test import run_tests
-from app.delivery.composite_schema import composite_schema, timeout_schema
+from app.delivery.composite_schema import CONSTITUENT, composite_schema, timeout_schema
 from app.events.batch import events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.owners.composites import Destination, add_composite_events
@@ -22,6 +23,7 @@ from app.owners.deployment import OutputTopic
 from app.owners.egress import Records
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
+from tests.documented import OPERATE, documented
 from tests.naive.composites import composite_events
 
 QUERY = """\
@@ -31,6 +33,7 @@ within: 10 s
 on_timeout: emit
 return: {placed: o.time, took: r.time - o.time}
 """
+SCHEMAS = Path(__file__).parents[2] / "schemas"
 EVENTS = [("Order", 0), ("Cash", 1000), ("Receipt", 2000), ("Order", 20_000)]
 
 
@@ -158,3 +161,19 @@ def test_a_query_that_drops_timeouts_cannot_expect_any() -> None:
     findings = compile_texts([("q.yaml", text)], {"s": StreamSchema("s", (), inferred=True)}).errors
     assert [finding.message for finding in findings] == ["the query writes no timeouts"]
     assert np.all([finding.location.line for finding in findings])
+
+
+def test_the_page_for_consumers_has_every_field_header_and_kind_of_record() -> None:
+    plan, page = compiled(), OPERATE.read_text(encoding="utf-8")
+    fields = {field["name"] for field in composite_schema(plan)["fields"]}
+    assert documented("of a query: `output.topic`, else `<prefix>.<query>`") == fields | {"PriceRun"}
+    assert documented("`topics.timeouts`") == {"PriceRunTimeout", *(field["name"] for field in timeout_schema(plan)["fields"])} - fields
+    assert " ".join(f"`{field['name']}`" for field in CONSTITUENT["fields"]) in page
+    audits = {
+        schema["name"] for schema in map(json.loads, map(Path.read_text, SCHEMAS.glob("*.avsc"))) if schema["namespace"] == "cep.audit"
+    }
+    assert documented("`topics.audit`") == audits
+    records = Records()
+    to = Destination(OutputTopic("cep.timeouts", 7, json.dumps(timeout_schema(plan))), "shop", ["shop"], 99)
+    add_composite_events(records, plan, expired(plan), to, "timeout")
+    assert {name for name, _ in records.headers[0]} <= set(re.findall(r"`([\w-]+)`", page))

@@ -6,9 +6,11 @@ choose among finished matches and are not played.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
+from operator import attrgetter
 from typing import Any
 
 from app.cep.runs import arrays as at
@@ -40,6 +42,7 @@ class Diagnosis:
         self._positive = [join.condition for join in self.plan.joins if join.negated_item is None]
         self._can_be = {item.index: {event.rank for event in stream.candidates(item)} for item in self.plan.items}
         self._by_rank = stream.events
+        self._of_item: dict[int, list[Seen]] = {}
 
     # --- runs -----------------------------------------------------------------------------------------------------------------
 
@@ -327,11 +330,13 @@ class Diagnosis:
 
     def _in_scope(self, run: Run, crossed: Crossed, item: int, window: int) -> list[Seen]:
         """Negated events where a negation looks for them."""
-        can_be = self._can_be[item]
-        events = [event for event in self._by_rank if event.rank in can_be and self.stream.agrees(event, run.first)]
         lower = run.steps[crossed.lower].event if crossed.lower >= 0 else None
+        upper = run.steps[crossed.upper].event if crossed.upper >= 0 else None
+        found = self._negated(item)
+        start = 0 if lower is None else bisect_right(found, lower.rank, key=attrgetter("rank"))
+        stop = len(found) if upper is None else bisect_left(found, upper.rank, key=attrgetter("rank"))
+        events = [event for event in found[start:stop] if self.stream.agrees(event, run.first)]
         if lower is not None:
-            events = [event for event in events if event.rank > lower.rank]
             way = self.runs.ways[self.grammar.bindings[item]].first
             if way == "strict-contiguity":
                 events = [event for event in events if event.rank == lower.rank + 1]
@@ -339,12 +344,18 @@ class Diagnosis:
                 events = [event for event in events if event.key_rank == lower.key_rank + 1]
         else:
             events = [event for event in events if self._after_start(run, event, window)]
-        if crossed.upper >= 0:
-            return [event for event in events if event.rank < run.steps[crossed.upper].event.rank]
+        if upper is not None:
+            return events
         lasting = self.grammar.pattern.negations[crossed.negation].for_ms
         if lasting is not None:
             return [event for event in events if event.time < run.last.time + lasting]
         return [event for event in events if self._before_end(run, event, window)]
+
+    def _negated(self, item: int) -> list[Seen]:
+        """The events that a negated item can be, by rank."""
+        if item not in self._of_item:
+            self._of_item[item] = [event for event in self._by_rank if event.rank in self._can_be[item]]
+        return self._of_item[item]
 
     def _after_start(self, run: Run, event: Seen, window: int) -> bool:
         within = self.plan.within

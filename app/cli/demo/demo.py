@@ -156,7 +156,7 @@ def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[D
         with step("application", f"{len(catalog.plans)} queries on Spark; `python3 -m app run --settings {path}`"):
             application = _start_application(path, folder)
             cleanup.callback(application.terminate, _STOP_SECONDS)
-            application.wait_until(lambda: _answers(http_port, "/readyz"), _READY_SECONDS)
+            _until_ready(application, http_port)
         feeds = tuple(Feed(name, rate, outlets[name]) for name, rate in streams)
         for feed in feeds:
             cleanup.callback(feed.stop)
@@ -165,6 +165,15 @@ def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[D
             yield Demo(settings, catalog, application, feeds, http_port)
         finally:
             say("→ stopping: streams, application, broker, registry")
+
+
+def _until_ready(application: Child, port: int) -> None:
+    try:
+        application.wait_until(lambda: _answers(port, "/readyz"), _READY_SECONDS)
+    except DependencyError as error:
+        if application.exit_code is not None:
+            raise
+        raise DependencyError(f"{error}\nhint: is the machine busy? Start it again: what was compiled meanwhile is kept") from error
 
 
 def _start_application(settings: Path, folder: Path) -> Child:

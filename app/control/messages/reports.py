@@ -157,7 +157,7 @@ class StageReport:
     Attributes:
         part: the task's Spark partition, the bucket, or the owner.
         counts: ``consumed`` and `ENDS`.
-        rejected: events that were refused, by reason (late, undecodable, schema, oversized).
+        rejected: events that were refused, by reason (late, oversized, those of `app.events.failures.Reason`).
         cost_ns: time spent, by phase (decode, select, shed, pack, match, encode …).
         waiting: held events, negated ends and open windows that only time will release.
         next_release_ms: the least event time at which one of them will be released, when known.
