@@ -83,3 +83,16 @@ def test_a_report_that_comes_when_the_next_batch_is_planned_already_teaches_as_w
     running.plan(10, 800)
     running.learn_missed(9, 150.0)
     assert running.missed == 0.0, "nothing is known of the ninth"
+
+
+def test_how_clear_an_overload_is_is_known_at_once_and_remembered_for_minutes() -> None:
+    running = Running()
+    assert running.learn_overload(1000, -0.5) == 0.0, "there is none"
+    assert running.learn_overload(2000, 0.5) == 1.0, "of another bound"
+    for _ in range(6):
+        begun = running.learn_overload(1000, 0.4)
+    assert begun > 0.8
+    for _ in range(100):
+        later = running.learn_overload(1000, 0.0)
+    assert 0.6 < later < 0.8
+    assert Running().learn_overload(1000, 0.02) == pytest.approx(0.1), "hardly one"

@@ -233,6 +233,23 @@ def test_a_little_overload_sheds_a_little() -> None:
     assert np.diff(means).max() < 0.1
 
 
+@pytest.mark.slow
+def test_where_batches_scatter_a_load_that_is_no_overload_loses_next_to_nothing_and_one_that_is_gets_its_room() -> None:
+    """Room for batches that take longer is for overloads: with all of it here, 0.12 of the events went, and the ratio swung by 0.08."""
+
+    def under(unshed_ms: float) -> list[Plant]:
+        """As many events as make unshed batches so long."""
+        rate = (unshed_ms - 170.0) / unshed_ms / 0.0311
+        plants = [Plant(lambda _: rate, {"q": 0.03}, fixed_ms=170.0, noise=0.15, seed=seed) for seed in (1, 2)]
+        return [one.run(a_watchdog(replace(ONE, latency_bound_ms=1000)), until_ms=100 * SECOND) for one in plants]
+
+    calm, overloaded = under(370.0), under(560.0)
+    assert np.mean([one.asked("q", 20 * SECOND).mean() for one in calm]) < 0.05
+    assert np.mean([one.asked("q", 20 * SECOND).std() for one in calm]) < 0.06
+    assert all(one.late(0.99, 20 * SECOND) < 1000 for one in (*calm, *overloaded))
+    assert all(one.asked("q", 20 * SECOND).std() < 0.05 for one in overloaded)
+
+
 def test_a_bound_that_no_ratio_reaches_does_not_shed_everything_at_low_load() -> None:
     watchdog = a_watchdog(replace(ONE, latency_bound_ms=500))
     plant = at_capacity(costly(), 0.05).run(watchdog, until_ms=60 * SECOND)

@@ -126,6 +126,11 @@ class Outlook:
         crowded = self.duration_ms(self.waits, self.costs.rows({})) if self.span_ms else 0.0
         return unshed <= length_ms and max(self.unshed_ms(self.waiting), crowded) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
+    def beyond(self, plateau_ms: float) -> float:
+        """By what share batches that shed nothing would be longer than the plateau allows; below 0 where they would not."""
+        length_ms = self.length_ms(plateau_ms)
+        return self.unshed_ms(self.during(length_ms)) / length_ms - 1
+
     def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, missed: float = 0.0, *, strict: bool = True) -> Goal:
         """A bound, as what the next batches and this one may take.
 

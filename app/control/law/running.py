@@ -11,12 +11,14 @@ JUMP = 1.25
 """A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
 MOST_MISSED = 0.5
 """As a logarithm: what takes much longer than foreseen stood still, and says nothing about other batches beyond that."""
+CLEARLY_BEYOND = 0.2
+"""An overload is clear where unshed batches would be too long by so much. With all of the room below that, loads that are just none lose 9 to 15 % of their events where batches scatter by 0.15, and 1 to 5 % with less of it."""
 MOST_LATE_MS = 2000.0
 """The driver is held up no longer than that: behind a longer pause the source was silent."""
 NEWEST = 0.3
 """Weight of the newest batch in running averages."""
-SELDOM = 0.03
-"""The same of what differs much from batch to batch."""
+SELDOM, FADING = 0.03, 0.003
+"""The same of what differs much from batch to batch, and of what is to be remembered for some minutes."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Running:
         expected_ms: what that one was to take; 0 where nothing is known.
         expected_before_ms: what the one before it was: its report may come when the next one is planned already.
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
+        overload: by bound (ms, as text), how clear one there is; see `learn_overload`.
         settled: decisions in a row at which what holds was about right; see `app.control.law.settling`.
     """
 
@@ -59,6 +62,7 @@ class Running:
     expected_ms: float = 0.0
     expected_before_ms: float = 0.0
     missed: float = 0.0
+    overload: dict[str, float] = field(default_factory=dict)
     settled: int = 0
 
     @property
@@ -83,6 +87,21 @@ class Running:
         follows = batch == self.planned + 1
         self.expected_before_ms = self.expected_ms if follows else 0.0
         self.begun_at_ms, self.planned, self.expected_ms = at_ms, batch, 0.0
+
+    def learn_overload(self, bound_ms: int, beyond: float) -> float:
+        """How clear an overload is, from 0 to 1: near to none no room is left for batches that take longer, since loads that nobody need shed for would lose by it.
+
+        It rises at once and falls slowly: how long batches that shed nothing would be is known best when an overload begins. Later it is a guess, by what events cost of which the dearest are shed.
+
+        Args:
+            bound_ms: that is to be kept.
+            beyond: by what share batches that shed nothing would be too long for it.
+        """
+        newest = min(1.0, max(0.0, beyond / CLEARLY_BEYOND))
+        known = self.overload.get(str(bound_ms), newest)
+        clear = smoothed(known, newest, NEWEST if newest > known else FADING)
+        self.overload[str(bound_ms)] = clear
+        return clear
 
     def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
         """Takes all streams into account, one that is silent now as well.

@@ -284,7 +284,8 @@ class Watchdog:
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, self._running.missed))
+            clear = self._running.learn_overload(bound_ms, outlook.beyond(plateau_ms - taken_ms))
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, clear * self._running.missed))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
