@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.law.running import MOST_MISSED, Running
+from app.control.law.running import BACK, MOST_MISSED, OUT, Running
 from app.control.law.settling import HOLDING_MS, Strain, settle
 
 SETTINGS = WatchdogSettings()
@@ -83,3 +83,26 @@ def test_a_report_that_comes_when_the_next_batch_is_planned_already_teaches_as_w
     running.plan(10, 800)
     running.learn_missed(9, 150.0)
     assert running.missed == 0.0, "nothing is known of the ninth"
+
+
+def reach(running: Running, *beyond: str, times: int) -> list[str]:
+    """What is told when that was so for so many decisions."""
+    for _ in range(times):
+        running.learn_reach(beyond)
+    return running.out_of_reach
+
+
+def test_a_bound_is_out_of_reach_or_back_in_it_when_that_has_held() -> None:
+    running = Running()
+    for _ in range(2):
+        assert not reach(running, "q", times=OUT - 1)
+        assert not reach(running, times=1)
+    assert not reach(running, "q", times=1)
+    assert reach(running, "q", "other", times=OUT - 1) == ["q"], "each bound by itself"
+    assert reach(running, "q", "other", times=1) == ["other", "q"]
+    assert reach(running, "q", times=BACK) == ["q"]
+    assert reach(running, times=BACK - 1) == ["q"]
+    assert reach(running, "q", times=1) == ["q"]
+    assert reach(running, times=BACK - 1) == ["q"]
+    assert reach(running, times=1) == []
+    assert running.otherwise == {}
