@@ -174,7 +174,11 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_partial_matches_shed_total", "counter", "Partial matches dropped by the query's shedder.", ("query", "shedder")),
     Metric("cep_predicted_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch, at the ratios that it chose."),
     Metric("cep_predicted_unshed_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch if nothing were shed."),
-    Metric("cep_latency_bound_reachable", "gauge", "1 when the watchdog sees a drop ratio that keeps all bounds, else 0."),
+    Metric(
+        "cep_latency_bound_reachable",
+        "gauge",
+        "1 when the watchdog sees a drop ratio that keeps all bounds, else 0: three decisions after there is none, thirty after there is one again.",
+    ),
     Metric("cep_arrival_rate_events_per_second", "gauge", "Records arriving on the input topics, as the watchdog reckons."),
     Metric(
         "cep_shed_recall_estimate_ratio",

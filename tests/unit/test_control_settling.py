@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.law.running import MOST_MISSED, Running
+from app.control.law.running import BACK, MOST_MISSED, OUT, Running
 from app.control.law.settling import HOLDING_MS, Strain, settle
 
 SETTINGS = WatchdogSettings()
@@ -96,3 +96,26 @@ def test_how_clear_an_overload_is_is_known_at_once_and_remembered_for_minutes() 
         later = running.learn_overload(1000, 0.0)
     assert 0.6 < later < 0.8
     assert Running().learn_overload(1000, 0.02) == pytest.approx(0.1), "hardly one"
+
+
+def reach(running: Running, *beyond: str, times: int) -> list[str]:
+    """What is told when that was so for so many decisions."""
+    for _ in range(times):
+        running.learn_reach(beyond)
+    return running.out_of_reach
+
+
+def test_a_bound_is_out_of_reach_or_back_in_it_when_that_has_held() -> None:
+    running = Running()
+    for _ in range(2):
+        assert not reach(running, "q", times=OUT - 1)
+        assert not reach(running, times=1)
+    assert not reach(running, "q", times=1)
+    assert reach(running, "q", "other", times=OUT - 1) == ["q"], "each bound by itself"
+    assert reach(running, "q", "other", times=1) == ["other", "q"]
+    assert reach(running, "q", times=BACK) == ["q"]
+    assert reach(running, times=BACK - 1) == ["q"]
+    assert reach(running, "q", times=1) == ["q"]
+    assert reach(running, times=BACK - 1) == ["q"]
+    assert reach(running, times=1) == []
+    assert running.otherwise == {}

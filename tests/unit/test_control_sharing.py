@@ -42,8 +42,17 @@ def test_a_looser_query_gives_where_that_helps(limit: float, verdicts: float, ti
     assert dict(shared.ratios) == pytest.approx({"tight": tight, "loose": loose}, abs=1e-6)
 
 
-@pytest.mark.parametrize(("best", "in_force", "in_reach"), [(0.5, 0, True), (0.9, 1, True), (1.2, 2, False)])
-def test_what_was_asked_for_in_the_end_is_told(best: float, in_force: int, in_reach: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("best", "free_ms", "in_force", "in_reach"),
+    [
+        (0.5, 800.0, 0, True),
+        (0.7, 800.0, 0, True),
+        (0.7, 600.0, 1, True),  # it takes nearly all that may go to leave the room as well
+        (0.9, 800.0, 1, True),
+        (1.2, 800.0, 2, False),
+    ],
+)
+def test_what_was_asked_for_in_the_end_is_told(best: float, free_ms: float, in_force: int, in_reach: bool) -> None:  # noqa: FBT001
     """The ratios that hold are about right by the goal that they were chosen for, and not by one that is hardly to be had."""
 
     def kept_to(least: float, *others: Goal) -> Goal:
@@ -51,7 +60,7 @@ def test_what_was_asked_for_in_the_end_is_told(best: float, in_force: int, in_re
             return least + 1 - ratios["tight"]
 
         eased, relaxed = others or (None, None)
-        return Goal(("tight",), 800.0, 800.0, excess, excess, excess, lambda _: relaxed, lambda _: eased)  # type: ignore[arg-type, return-value]
+        return Goal(("tight",), 800.0, free_ms, excess, excess, excess, lambda _: relaxed, lambda _: eased)  # type: ignore[arg-type, return-value]
 
     goals = [eased, relaxed] = kept_to(0.3), kept_to(0.4)
     strict = kept_to(best - 0.01, eased, relaxed)

@@ -20,7 +20,7 @@ from app.query.plan import Plan
 CLEARLY_ANOTHER = 0.1
 """Of a drop ratio: twice what a steady overload may swing (0.05)."""
 SETTLED = 3
-"""Decisions after which a bottleneck that has moved is told: where two parts take equally long, either is the longer one now and then. And a bound that is out of reach of a query that sheds nothing: the first batch of a process takes seconds."""
+"""Decisions after which a bottleneck that has moved is told: where two parts take equally long, either is the longer one now and then."""
 BOTTLENECKS: Mapping[CostPart, Bottleneck] = {"fixed": "FIXED", "ingress": "INGRESS", "hand-over": "HAND_OVER", "matching": "MATCHING"}
 
 
@@ -32,7 +32,6 @@ class Told:
         events_drop_ratio: of a shedder of partial matches, the share of events that goes as well.
         in_reach: whether its bound can be kept.
         elsewhere: decisions in a row whose bottleneck was another one.
-        unsaid: decisions in a row by which it can, or cannot, and the other was told.
     """
 
     drop_ratio: float = 0.0
@@ -40,7 +39,6 @@ class Told:
     in_reach: bool = True
     bottleneck: Bottleneck = "FIXED"
     elsewhere: int = 0
-    unsaid: int = 0
 
 
 class Decisions:
@@ -94,14 +92,12 @@ class Decisions:
         for query in sorted((ratios.keys() | self._told.keys() | beyond) & plans.keys()):
             plan, before = plans[query], self._told.get(query, Told())
             elsewhere = before.elsewhere + 1 if telling.bottleneck != before.bottleneck else 0
-            in_reach = query not in beyond
-            unsaid = before.unsaid + 1 if in_reach != before.in_reach else 0
-            now = Told(*split(plan, ratios.get(query, 0.0)), in_reach, telling.bottleneck, elsewhere, unsaid)
+            now = Told(*split(plan, ratios.get(query, 0.0)), query not in beyond, telling.bottleneck, elsewhere)
             reason = changed(before, now)
-            told = self._told[query] = replace(now, unsaid=0) if reason else replace(before, elsewhere=elsewhere, unsaid=unsaid)
+            told = self._told[query] = now if reason else replace(before, elsewhere=elsewhere)
             if reason:
                 yield telling.report(plan, reason, before, now)
-            if told.in_reach and not (told.drop_ratio or told.unsaid):
+            if told.in_reach and not told.drop_ratio:
                 del self._told[query]
 
 
@@ -150,16 +146,12 @@ def changed(before: Told, now: Told) -> Reason | None:
     >>> changed(Told(), Told(0.3)), changed(Told(0.3), Told(0.35)), changed(Told(0.3), Told(0.4)), changed(Told(0.3), Told())
     ('SHEDDING_BEGINS', None, 'RATIO_CHANGED', 'SHEDDING_ENDS')
     """
-    if not before.drop_ratio or not now.drop_ratio:
-        if before.drop_ratio or now.drop_ratio:
-            return "SHEDDING_BEGINS" if now.drop_ratio else "SHEDDING_ENDS"
-        return _reach(now) if now.unsaid >= SETTLED else None
+    if bool(before.drop_ratio) != bool(now.drop_ratio):
+        return "SHEDDING_BEGINS" if now.drop_ratio else "SHEDDING_ENDS"
     if now.in_reach != before.in_reach:  # it is what operators wait for, whatever else has changed
-        return _reach(now)
+        return "IN_REACH" if now.in_reach else "OUT_OF_REACH"
+    if not now.drop_ratio:
+        return None
     if round(abs(now.drop_ratio + now.events_drop_ratio - before.drop_ratio - before.events_drop_ratio), 6) >= CLEARLY_ANOTHER:
         return "RATIO_CHANGED"
     return "BOTTLENECK_MOVED" if now.elsewhere >= SETTLED else None
-
-
-def _reach(now: Told) -> Reason:
-    return "IN_REACH" if now.in_reach else "OUT_OF_REACH"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import log
 from typing import Any
@@ -19,6 +19,8 @@ NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 SELDOM, FADING = 0.03, 0.003
 """The same of what differs much from batch to batch, and of what is to be remembered for some minutes."""
+OUT, BACK = 3, 30
+"""Decisions in a row after which a bound is out of reach: the first batch of a process takes seconds. And is back in it: next to the border the pace of the machine, a median of 15 batches, says otherwise some dozen times a minute, and a bound is kept again when two such medians have nothing in common."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,9 @@ class Running:
         aimed: the same before they were put in steps.
         strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
         late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
-        beyond: queries whose bounds cannot be kept.
+        beyond: queries whose bounds cannot be kept, by the last decision.
+        out_of_reach: the same as far as it has held; for people.
+        otherwise: by query, decisions in a row that said otherwise than that.
         margins: by bound (ms, as text), what of it is kept free; see `app.control.law.lateness`.
         planned: the batch that was planned last.
         expected_ms: what that one was to take; 0 where nothing is known.
@@ -64,6 +68,8 @@ class Running:
     missed: float = 0.0
     overload: dict[str, float] = field(default_factory=dict)
     settled: int = 0
+    out_of_reach: list[str] = field(default_factory=list)
+    otherwise: dict[str, int] = field(default_factory=dict)
 
     @property
     def in_reach(self) -> bool:
@@ -81,6 +87,14 @@ class Running:
         expected_ms = {self.planned: self.expected_ms, self.planned - 1: self.expected_before_ms}.get(batch, 0.0)
         if min(duration_ms, expected_ms) > 0:
             self.missed = smoothed(self.missed, min(MOST_MISSED, abs(log(duration_ms / expected_ms))), SELDOM)
+
+    def learn_reach(self, beyond: Collection[str]) -> None:
+        """Takes into account whose bounds a decision cannot keep; what is told of it changes when it has held for `OUT` or `BACK` decisions."""
+        self.beyond = sorted(beyond)
+        otherwise = {query: self.otherwise.get(query, 0) + 1 for query in sorted({*self.out_of_reach} ^ {*beyond})}
+        changed = {query for query, times in otherwise.items() if times >= (BACK if query in self.out_of_reach else OUT)}
+        self.out_of_reach = sorted({*self.out_of_reach} ^ changed)
+        self.otherwise = {query: times for query, times in otherwise.items() if query not in changed}
 
     def plan(self, batch: int, at_ms: int) -> None:
         """A batch begins; what it is to take is not known yet."""

@@ -4,7 +4,7 @@
 first, those of the next looser bound only when these have given all they may, and so on; a query without a bound never gives anything. Inside a tier the water level decides (`shedding.overload.water_filled`): of
 all ratios that save as much those with the least sum of weight * ratio², where what a query can save is its measured work.
 
-**Hardly in reach.** Where only all that may be shed brings the latency to the plateau, it is kept between that and the bound.
+**Hardly in reach.** Where only all that may be shed brings the latency to the plateau, or to what is free of it, it is kept between that and the bound.
 
 **Out of reach.** A bound that cannot be kept even if every tier gives all, whatever waits now, is nobody's reason to shed but of those who have it (or a tighter one): they give until their latency is close to the best that
 they can have, so that it does not grow without end; looser ones go on to be kept.
@@ -24,7 +24,7 @@ AS_TIGHT = 1.5
 """Bounds that differ by less than that are equally tight: half a second more is no reason to let another one give everything first."""
 
 EASY = 0.8
-"""A goal is easy to reach when the best that there is is so much of it: the last tenth of a second costs most of the events."""
+"""A goal is easy to reach when the best that there is is so much of what it leaves free: the last tenth of a second costs most of the events."""
 
 FINE = 10
 """Steps of what is kept below which they get smaller, to a tenth of it: 0.02 is nothing of a half, and two fifths of a twentieth."""
@@ -103,7 +103,7 @@ def shared_out(
             continue
         tiers, most, best = _helping(goal, _tiers(goals, place), ratios, shares)
         if best <= 1:
-            in_force[place] = goal if best <= EASY else goal.eased(most)
+            in_force[place] = goal if best <= EASY * goal.free_ms / goal.plateau_ms else goal.eased(most)
         else:
             beyond.update(goal.queries)
             tiers = tiers[:1]

@@ -60,7 +60,7 @@ class Forecast:
     Attributes:
         waiting: records that wait, the batch's own among them.
         latency_ms: of the batch's oldest event, at the ratios chosen.
-        beyond: queries whose bounds cannot be kept.
+        beyond: queries whose bounds cannot be kept, as far as it has held for some decisions.
         bottleneck: what most of the batch's time would go to without shedding.
         outlook: what was known of the batch.
         free_ms: by query that sheds, what of its bound two coming batches may take.
@@ -176,7 +176,7 @@ class Watchdog:
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
-        running.beyond = sorted(shared.beyond)
+        running.learn_reach(shared.beyond)
         self._settle(shared, outlook, shares, decided_after_ms)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
@@ -211,6 +211,7 @@ class Watchdog:
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
         self._running.aimed = {query: ratio for query, ratio in self._running.aimed.items() if query in known}
+        self._running.out_of_reach = [query for query in self._running.out_of_reach if query in known]
         self._running.settled = 0
 
     def go_on(self) -> None:
@@ -346,7 +347,7 @@ class Watchdog:
             outlook.rate * 1000,
             outlook.age_ms + outlook.duration_ms(outlook.waits, none),
             outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
-            frozenset(self._running.beyond),
+            frozenset(self._running.out_of_reach),
             model,
             max(parts, key=lambda part: parts[part]),
             outlook,
