@@ -247,7 +247,7 @@ def test_where_batches_scatter_a_load_that_is_no_overload_loses_next_to_nothing_
     assert np.mean([one.asked("q", 20 * SECOND).mean() for one in calm]) < 0.05
     assert np.mean([one.asked("q", 20 * SECOND).std() for one in calm]) < 0.06
     assert all(one.late(0.99, 20 * SECOND) < 1000 for one in (*calm, *overloaded))
-    assert all(one.asked("q", 20 * SECOND).std() < 0.05 for one in overloaded)
+    assert all(one.asked("q", 20 * SECOND).mean() > 0.2 for one in overloaded)
 
 
 def test_a_bound_that_no_ratio_reaches_does_not_shed_everything_at_low_load() -> None:
