@@ -40,9 +40,9 @@ class Diagnosis:
         self.names = binding_names(self.plan)
         self._rows = self.grammar.automaton.rows
         self._positive = [join.condition for join in self.plan.joins if join.negated_item is None]
-        self._can_be = {item.index: {event.rank for event in stream.candidates(item)} for item in self.plan.items}
+        self._of_item = {item.index: stream.candidates(item) for item in self.plan.items}
+        self._can_be = {item: {event.rank for event in events} for item, events in self._of_item.items()}
         self._by_rank = stream.events
-        self._of_item: dict[int, list[Seen]] = {}
 
     # --- runs -----------------------------------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class Diagnosis:
         """Negated events where a negation looks for them."""
         lower = run.steps[crossed.lower].event if crossed.lower >= 0 else None
         upper = run.steps[crossed.upper].event if crossed.upper >= 0 else None
-        found = self._negated(item)
+        found = self._of_item[item]
         start = 0 if lower is None else bisect_right(found, lower.rank, key=attrgetter("rank"))
         stop = len(found) if upper is None else bisect_left(found, upper.rank, key=attrgetter("rank"))
         events = [event for event in found[start:stop] if self.stream.agrees(event, run.first)]
@@ -350,12 +350,6 @@ class Diagnosis:
         if lasting is not None:
             return [event for event in events if event.time < run.last.time + lasting]
         return [event for event in events if self._before_end(run, event, window)]
-
-    def _negated(self, item: int) -> list[Seen]:
-        """The events that a negated item can be, by rank."""
-        if item not in self._of_item:
-            self._of_item[item] = [event for event in self._by_rank if event.rank in self._can_be[item]]
-        return self._of_item[item]
 
     def _after_start(self, run: Run, event: Seen, window: int) -> bool:
         within = self.plan.within
