@@ -53,7 +53,7 @@ def free_of(plateau_ms: float, bound_ms: float, fixed_ms: float, missed: float) 
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
 
     >>> [round(free_of(800, 1000, fixed_ms, missed)) for fixed_ms, missed in ((200, 0.0), (200, 0.12), (300, 0.12), (200, 0.5))]
-    [800, 710, 746, 600]
+    [800, 695, 733, 600]
     """
     longer = exp(STRAYS * missed)
     return min(plateau_ms, max((1 - MOST_ROOM) * plateau_ms, (bound_ms + (longer - 1) * fixed_ms) / longer))
