@@ -6,6 +6,7 @@ file) is the offset, unless a JSON line carries ``"position": [topic, partition,
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from app.files.csv_files import csv_pieces
 from app.files.doubts import FileDoubts
 from app.files.headers import json_hint, require_lines
 from app.files.json_lines import LineReader
-from app.files.opened import MARK, EventFile
+from app.files.opened import EventFile
 from app.files.reading import Reading, Unreadable
 from app.files.row_files import FileFormat, json_rows
 from app.files.tabular import RereadError
@@ -207,7 +208,7 @@ def _json_pieces(reading: Reading) -> Iterator[Piece]:
     chosen = reading.format
     reader = LineReader(chosen)
     for block in reading.file.blocks():
-        yield from _json_block(reading, reader, block if reading.lines else block.removeprefix(MARK))
+        yield from _json_block(reading, reader, block if reading.lines else block.removeprefix(BOM_UTF8))
 
 
 def _json_block(reading: Reading, reader: LineReader, block: bytes) -> Iterator[Piece]:

@@ -6,6 +6,7 @@ import glob
 import shutil
 import sys
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -41,8 +42,6 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"FEA1", "arrow"),
 )
 """How files begin that come without a name."""
-MARK = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8: some editors and Windows programs begin texts with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,5 +175,5 @@ def _begins(path: Path, packing: str) -> str:
 
 def _text_kind(path: Path, packing: str) -> str:
     with pa.input_stream(str(path), compression=packing or None) as stream:
-        start = stream.read(4096).removeprefix(MARK).lstrip()
+        start = stream.read(4096).removeprefix(BOM_UTF8).lstrip()
     return "json" if not start or start.startswith((b"{", b"[")) else "csv"

@@ -96,7 +96,8 @@ def main() -> None:
                 print(f"{workload.label}: no run of the newest capacity is there to foretell", flush=True)
                 continue
             known = figures.get("capacities", {}).get(workload.label)
-            if known and chosen.capacity in ({None, known["per_s"]} if chosen.foretell else {known["per_s"]}):
+            asked = chosen.capacity or (known and chosen.foretell and known["per_s"])
+            if known and asked == known["per_s"]:
                 capacity = Capacity(**known)
             else:
                 capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)

@@ -66,9 +66,8 @@ class Capacity:
 def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> Capacity:
     """In batches of about a second, beside a sender: how many events these are is guessed first, alone. Shorter ones tell what a batch takes whatever is in it."""
     place = folder / workload.label
-    _batches(
-        spark, place / "young", workload, workload.first_batch, None
-    )  # what a JVM does in its first minutes is no measure: 9,007 events/s and 601 ms per batch once, where 25,000 and 200 were right
+    # what a JVM does in its first minutes is no measure: it gave 9,007 events/s and 601 ms per batch once, and 9,390 and 249 ms half an hour later
+    _batches(spark, place / "young", workload, workload.first_batch, None)
     guessed = per_second([batch for batch, _ in _batches(spark, place / "guessed", workload, workload.first_batch, None)])
     sizes = {"measured": round(guessed), "shorter": round(guessed / SHORTER)}
     seen = {name: _batches(spark, place / name, workload, size, guessed) for name, size in sizes.items()}
