@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from app.bootstrap.bytecode import bytecode_in_cache
 from tests.command_line import shell
+from tests.hurry import limit_examples
 from tests.s3 import bucket, s3_log, s3_requests, s3_server
 
 __all__ = ["bucket", "s3_log", "s3_requests", "s3_server", "shell"]  # fixtures for all tests
@@ -25,7 +26,7 @@ SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.la
 
 settings.register_profile("some", max_examples=50, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
 settings.register_profile("fast", max_examples=5, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW)
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 CHART = Path(__file__).parent / "chart"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "some")
@@ -36,10 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The chart's come last: what they ask is installed meanwhile (`tests.tools`). The fast loop draws no more for properties that say by themselves how many examples they want."""
     items.sort(key=lambda item: CHART in item.path.parents)
     for item in items if PROFILE == "fast" else ():
-        test = getattr(item, "obj", None)
-        own = getattr(test, "_hypothesis_internal_use_settings", None)
-        if own is not None:
-            test._hypothesis_internal_use_settings = settings(own, max_examples=min(own.max_examples, settings.default.max_examples))  # type: ignore[union-attr]
+        limit_examples(item, settings.default.max_examples)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

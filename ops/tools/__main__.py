@@ -74,7 +74,8 @@ def build(one: GoModule, out: Path, known: Pins) -> None:
         minor = known.default_kubernetes.split(".")[1]
         flags = "-s -w " + one.flags.format(version=one.version, minor=minor)
         made = Path(work) / "program"
-        argv = ["go", "build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", flags, "-o", str(made), one.package]
+        lean = "-gcflags=all=-dwarf=false"  # a tenth of the compiler's time, for what -s and -w leave out of the program
+        argv = ["go", "build", "-trimpath", "-mod=readonly", "-buildvcs=false", lean, "-ldflags", flags, "-o", str(made), one.package]
         ran(argv, copy, CGO_ENABLED="0", GOFLAGS="")
         shutil.move(made, out / "bin" / one.program)
 

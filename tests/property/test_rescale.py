@@ -32,7 +32,7 @@ from tests.property.test_bucket_way import LIVELY, A, arrivals_of, cases, split
 from tests.property.test_bucket_whole_language import in_steps
 
 pytestmark = pytest.mark.timeout(3600)
-EXAMPLES = settings(max_examples=max(40, settings.default.max_examples // 2), deadline=None, phases=(Phase.explicit, Phase.generate))
+EXAMPLES = settings(max_examples=max(20, settings.default.max_examples // 2), deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def batches(steps: list[list[list[Event]]], schemas: Schemas) -> list[list[EventBatch]]:
