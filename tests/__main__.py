@@ -5,7 +5,7 @@
     python3 -m tests --nightly      also the image, a newcomer with empty caches, 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 
-Tests with Spark or Kafka wait for half of their time, so all others run beside them with what they leave of the processor, and so does the installation of what checks the chart (`tests.tools`); what is said there follows when they are done.
+Tests with Spark or Kafka wait for half of their time, so all others run beside them with what they leave of the processor, and so does the installation of what checks the chart (`tests.tools`); what is said there follows when they are done. On a slow machine their last properties draw few examples (`tests.hurry`), so that the run ends in time.
 
 Standard library only: it starts on a bare Python.
 """
