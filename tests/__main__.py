@@ -28,8 +28,8 @@ from app.bootstrap.places import PROJECT
 
 TOOLS = f"{os.path.dirname(sys.executable)}/"  # noqa: PTH120 - a link's folder, not its target's
 FAST = ("-m", "not (slow or spark or kafka or image)", "-p", "tests.parts")
-HURRY_AFTER_S = "2700"
-"""An ordinary run is over by then; the limit of continuous integration is twice as much."""
+HURRY = ("-p", "tests.hurry", "--hurry-after", "2700")
+"""From half of what continuous integration allows."""
 SELECTIONS = {
     "--fast": {
         "pytest, first half": [*FAST, "--part", "1/2"],
@@ -38,15 +38,7 @@ SELECTIONS = {
     "--nightly": {"pytest": ["--timeout", "14400"]},
     "": {
         "pytest, Spark and Kafka": ["-m", "(spark or kafka) and not image", "--durations=20"],
-        "pytest, all others": [
-            "-m",
-            "not (spark or kafka or image)",
-            "--durations=20",
-            "-p",
-            "tests.hurry",
-            "--hurry-after",
-            HURRY_AFTER_S,
-        ],
+        "pytest, all others": ["-m", "not (spark or kafka or image)", "--durations=20", *HURRY],
     },
 }
 """Selections of tests that run beside each other, by what they are called."""

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 FEW = 10
 """Examples of a property that comes late; shrinking and the given examples are as ever."""
-HURRIED = pytest.StashKey[list[str]]()
+HURRIED = pytest.StashKey[int]()
 BEGAN = time.monotonic()
 
 
@@ -24,23 +24,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[HURRIED] = []
+    config.stash[HURRIED] = 0
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What runs from now on is what it was before, with fewer examples."""
     if time.monotonic() - BEGAN >= item.config.getoption("--hurry-after") and limit_examples(item, FEW):
-        item.config.stash[HURRIED].append(item.nodeid)
+        item.config.stash[HURRIED] += 1
 
 
 def limit_examples(item: pytest.Item, most: int) -> bool:
     """At most so many examples, whatever a property asks for; False where it asks for no more, or the test is none."""
-    test = getattr(item, "obj", None)
+    test = getattr(item, "function", None)
     own = getattr(test, "_hypothesis_internal_use_settings", None)
     if own is None or own.max_examples <= most:
         return False
-    function = getattr(test, "__func__", test)
-    function._hypothesis_internal_use_settings = settings(own, max_examples=most)  # type: ignore[union-attr]
+    test._hypothesis_internal_use_settings = settings(own, max_examples=most)  # type: ignore[union-attr]
     return True
 
 
@@ -48,4 +47,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Nobody takes a hurried run for a whole one."""
     if hurried := config.stash[HURRIED]:
         after = config.getoption("--hurry-after")
-        terminalreporter.write_line(f"{len(hurried)} properties drew {FEW} examples: the tests had taken {after:.0f} s before them")
+        terminalreporter.write_line(f"{hurried} properties drew {FEW} examples: the tests had taken {after:.0f} s before them")
