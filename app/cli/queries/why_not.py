@@ -13,6 +13,7 @@ from app.cep.why_not.plain_events import Seen, Stream, shown_value
 from app.cep.why_not.reasons import Reason
 from app.cep.why_not.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.inputs.events import ReplayInput
+from app.cli.progress import Progress
 from app.cli.queries.why_not_input import QueryEvents, events_of
 from app.cli.queries.why_not_temporal import why_not_temporal
 from app.errors import CepError
@@ -53,7 +54,9 @@ def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str
         return _with_silent(why_not_temporal(query.plan, events, form), events, source, form, compiled)
     diagnosis = Diagnosis(_stream(query, events))
     if expect is None:
-        answer = why_not(diagnosis)
+        progress = Progress("following partial matches, events", len(diagnosis.stream.events))
+        answer = why_not(diagnosis, advance=progress.advance)
+        progress.end()
         told = _text(query, answer, diagnosis) if form == "text" else _json(query, answer, diagnosis)
         return _with_silent(told, events, source, form, compiled)
     found = why_not_these(diagnosis, _wanted(diagnosis, expect))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ RECOVERY_BOUNDS = 2.0
 """Latency bounds in which an unshed backlog may clear itself."""
 CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
-MATCHES_ADMITTED = 0.95
-"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over, and than the whole bound where events are shed. There some are a little late then, which the margin answers to, and fewer batches make the ratio move; what one batch ends of partial matches is missing for a window."""
+ADMITTED = 0.95
+"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
 EASED = 0.95
 """Of the bound, where latency is kept at most when hardly anything else can be."""
+LESS = 0.8
+"""Of what is kept: so far it is looked how work follows."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -131,19 +133,35 @@ class Outlook:
         length_ms = self.length_ms(plateau_ms)
         return self.unshed_ms(self.during(length_ms)) / length_ms - 1
 
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, missed: float = 0.0, *, strict: bool = True) -> Goal:
+    def free_ms(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, missed: float, ratios: Ratios) -> float:
+        """What of the plateau coming batches may take together, where these queries shed events for it; see `app.control.law.lateness.free_of`. Those that shed partial matches leave no room: what one batch ends of them is missing for a window.
+
+        Args:
+            missed: by how much batches miss what they were to take.
+            ratios: that hold.
+        """
+        if missed <= 0 or not self.costs.of_matches.isdisjoint(queries):
+            return plateau_ms
+        held = {query: ratios.get(query, 0.0) for query in queries}
+        less = {query: 1 - LESS * (1 - ratio) for query, ratio in held.items()}
+        own, steady = [query in held for query in self.costs.queries], self.costs.load(self.during(self.length_ms(plateau_ms)))
+        before, after = (float(steady.work_ms(self.costs.rows(one))[own].sum()) for one in (held, less))
+        exponent = log(after / before) / log(LESS) if 0 < after < before else 0.0
+        return free_of(plateau_ms, bound_ms, self.pace * self.model.fixed_ms, missed, exponent)
+
+    def goal(
+        self, queries: Sequence[str], plateau_ms: float, bound_ms: float, free_ms: float | None = None, *, strict: bool = True
+    ) -> Goal:
         """A bound, as what the next batches and this one may take.
 
         Args:
             queries: that have it.
             plateau_ms: where the latency is to settle.
             bound_ms: what it must not exceed.
-            missed: by how much batches miss what they were to take, which leaves room for those that take longer (`app.control.law.lateness`), where events are shed; whether the bound can be kept is asked without.
+            free_ms: what of the plateau coming batches may take, where that is less; whether the bound can be kept is asked without.
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
-        of_matches = not self.costs.of_matches.isdisjoint(queries)
-        latest_ms = MATCHES_ADMITTED * bound_ms if of_matches else bound_ms
-        free_ms = plateau_ms if of_matches else free_of(plateau_ms, bound_ms, self.pace * self.model.fixed_ms, missed)
+        latest_ms, free_ms = ADMITTED * bound_ms, plateau_ms if free_ms is None else free_ms
         longest_ms, length_ms = (self.length_ms(one) if strict else one / 2 for one in (plateau_ms, free_ms))
         lumpy_ms = latest_ms * longest_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):

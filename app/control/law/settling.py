@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import exp
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.law.running import JUMP, Running, smoothed
@@ -20,8 +21,8 @@ ABOUT = (0.86, 1.15)
 """Of what a batch may take: where what is foreseen at the ratios that hold lies between, on average, they are about right."""
 ADJUSTABLE = 0.4
 """Of what lies between the shortest batches that there are and what they may take: with less of it they are not, however close the sum is, since most of it is there whatever is shed."""
-LATELY = 0.15
-"""Weight of the newest decision in that average: three long batches in a row are no other load, six are."""
+LATELY = 2.5
+"""Times what two batches may take together (which is five of them): that long is remembered in that average. Three batches in a row that are a little too long are no other load, six are; and one that takes as long as five does tell of one."""
 HOLDING_MS = 30_000.0
 """The mean of what was wanted forgets what is older."""
 
@@ -33,10 +34,12 @@ class Strain:
     Attributes:
         held: at the ratios that hold.
         least: at the most that may be shed.
+        plateau_ms: what two of them may take together.
     """
 
     held: float
     least: float
+    plateau_ms: float
 
 
 def settle(
@@ -60,7 +63,7 @@ def settle(
         since_ms: since the decision before.
         clear: there is no overload.
     """
-    running.strain = smoothed(running.strain, min(strain.held, JUMP), LATELY)
+    running.strain = smoothed(running.strain, min(strain.held, JUMP), 1 - exp(-since_ms / (LATELY * strain.plateau_ms)))
     lowest = max(ABOUT[0], strain.least + ADJUSTABLE * (1 - strain.least))
     about_right = lowest <= running.strain <= ABOUT[1] and not clear
     running.settled = running.settled + 1 if about_right else 0

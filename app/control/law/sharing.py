@@ -29,6 +29,9 @@ EASY = 0.8
 FINE = 10
 """Steps of what is kept below which they get smaller, to a tenth of it: 0.02 is nothing of a half, and two fifths of a twentieth."""
 
+WRITTEN = 2
+"""Digits of a number of steps that count: ratios are written with six, and a hundredth kept in steps of a tenth is a thousandth."""
+
 HELPING = 0.95
 """A looser tier that makes a batch shorter by less is not asked: nearer to nothing its help comes and goes with what costs scatter by."""
 
@@ -155,12 +158,17 @@ def next_step(ratio: float, step: float) -> float:
 
     >>> next_step(0.37, 0.02), round(next_step(0.81, 0.02), 6), round(next_step(0.95, 0.02), 6), next_step(1.0, 0.02), next_step(1.37, 0.02)
     (0.38, 0.82, 0.954246, 1.0, 1.38)
+
+    A step that was written with six digits is no step below the next one:
+
+    >>> round(next_step(0.954246, 0.02), 6)
+    0.954246
     """
     if ratio > 1:
         return 1 + next_step(ratio - 1, step)
     kept, finest = 1 - ratio, FINE * step
     if kept >= finest:
-        return ceil(round(ratio / step, 6)) * step
+        return min(1 - finest, ceil(round(ratio / step, WRITTEN)) * step)
     if kept <= 0:
         return 1.0
-    return 1 - finest * (1 - 1 / FINE) ** ceil(round(log(kept / finest) / log(1 - 1 / FINE), 6))
+    return 1 - finest * (1 - 1 / FINE) ** ceil(round(log(kept / finest) / log(1 - 1 / FINE), WRITTEN))

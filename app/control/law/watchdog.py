@@ -286,7 +286,8 @@ class Watchdog:
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
             clear = self._running.learn_overload(bound_ms, outlook.beyond(plateau_ms - taken_ms))
-            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms, clear * self._running.missed))
+            left_ms, missed = (plateau_ms - taken_ms, bound_ms - taken_ms), clear * self._running.missed
+            goals.append(outlook.goal(queries, *left_ms, outlook.free_ms(queries, *left_ms, missed, self._running.steady)))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
@@ -297,14 +298,15 @@ class Watchdog:
         )
 
     def _learn_margins(self, seen: BatchObservation, oldest_ms: float) -> None:
-        """Takes into account what was late, for bounds that somebody shed for; where one cannot be kept, that is no matter of margins. ``oldest_ms`` is how late the batch's first event was, as far as batches explain it."""
+        """Takes into account what was late, for bounds that somebody shed for; where one cannot be kept, or the ratios have not come yet to where they are to be, that is no matter of margins. ``oldest_ms`` is how late the batch's first event was, as far as batches explain it."""
         more_ms: dict[int, float] = {}
         for one in self._shedding:
             own, bound_ms = seen.queries.get(one.query), one.latency_bound_ms
             if own is not None and own.asked > 0 and bound_ms is not None:
                 more_ms[bound_ms] = max(more_ms.get(bound_ms, 0.0), self._offset_ms(one.query))
         late = {bound_ms: late_share(oldest_ms + more, seen.duration_ms + more, bound_ms) for bound_ms, more in more_ms.items()}
-        learn_margins(self._running.margins, late if self._running.in_reach else dict.fromkeys(late, 0.0))
+        steady = self._running.in_reach and self._running.settled > 0
+        learn_margins(self._running.margins, late if steady else dict.fromkeys(late, 0.0))
 
     def _shares(self, outlook: Outlook) -> dict[str, Share]:
         """What each query saves when all of its candidates go."""
@@ -319,10 +321,11 @@ class Watchdog:
         wanted = shared.ratios
         length_ms = outlook.length_ms(min((goal.free_ms for goal in shared.goals), default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
-        strain = Strain(0.0, 0.0)
+        strain = Strain(0.0, 0.0, 1.0)
         if shared.goals:
             held, worst = max(((goal.excess(self._running.steady), goal) for goal in shared.goals), key=itemgetter(0))
-            strain = Strain(held, min(1.0, worst.excess({query: share.most for query, share in shares.items()})))
+            least = worst.excess({query: share.most for query, share in shares.items()})
+            strain = Strain(held, min(1.0, least), worst.plateau_ms)
         settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, since_ms=since_ms, clear=clear)
         self._running.aimed = outlook.worthwhile(self._running.aimed)
         self._running.steady = self._in_steps(self._running.aimed)
