@@ -134,20 +134,26 @@ class Outlook:
         return self.unshed_ms(self.during(length_ms)) / length_ms - 1
 
     def free_ms(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, missed: float, ratios: Ratios) -> float:
-        """What of the plateau coming batches may take together, where these queries shed events for it; see `app.control.law.lateness.free_of`. Those that shed partial matches leave no room: what one batch ends of them is missing for a window.
+        """What of the plateau coming batches may take together, where these queries shed events for it. Those that shed partial matches leave no room: what one batch ends of them is missing for a window.
 
         Args:
-            missed: by how much batches miss what they were to take.
+            queries: that have the bound.
+            plateau_ms: see `app.control.law.lateness.free_of`.
+            bound_ms: see there.
+            missed: see there.
             ratios: that hold.
         """
         if missed <= 0 or not self.costs.of_matches.isdisjoint(queries):
             return plateau_ms
-        held = {query: ratios.get(query, 0.0) for query in queries}
-        less = {query: 1 - LESS * (1 - ratio) for query, ratio in held.items()}
-        own, steady = [query in held for query in self.costs.queries], self.costs.load(self.during(self.length_ms(plateau_ms)))
-        before, after = (float(steady.work_ms(self.costs.rows(one))[own].sum()) for one in (held, less))
-        exponent = log(after / before) / log(LESS) if 0 < after < before else 0.0
+        coming = self.costs.load(self.during(self.length_ms(plateau_ms)))
+        exponent = self._exponent(coming, {query: ratios.get(query, 0.0) for query in queries})
         return free_of(plateau_ms, bound_ms, self.pace * self.model.fixed_ms, missed, exponent)
+
+    def _exponent(self, load: Load, ratios: Ratios) -> float:
+        """The power of what these queries keep with which their work goes, from these ratios on."""
+        own, less = [query in ratios for query in self.costs.queries], {query: 1 - LESS * (1 - ratio) for query, ratio in ratios.items()}
+        before, after = (float(load.work_ms(self.costs.rows(one))[own].sum()) for one in (ratios, less))
+        return log(after / before) / log(LESS) if 0 < after < before else 0.0
 
     def goal(
         self, queries: Sequence[str], plateau_ms: float, bound_ms: float, free_ms: float | None = None, *, strict: bool = True
