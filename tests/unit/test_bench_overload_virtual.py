@@ -38,11 +38,11 @@ def test_who_is_held_up_sheds_more_and_is_less_steady() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "deviates", "finds"), [("flat", 0.035, 0.68), ("square", 0.045, 0.2), ("proportional", 0.03, 0.05)])
+@pytest.mark.parametrize(("name", "deviates", "finds"), [("flat", 0.035, 0.68), ("square", 0.045, 0.215), ("proportional", 0.03, 0.055)])
 def test_where_batches_are_seldom_as_long_as_they_were_to_be_the_ratio_hardly_moves_and_little_is_lost(
     name: str, deviates: float, finds: float
 ) -> None:
-    """Five rates for a minute each, three times: deviation 0.029, 0.040, 0.027; found 0.74, 0.23, 0.06; p99 above the bound in 2, 0, 1 of 15."""
+    """Five rates for a minute each, three times: deviation 0.029, 0.040, 0.027; found 0.74, 0.23, 0.06 (by the law of the fiftieth session 0.66, 0.21, 0.05, at 0.018, 0.030, 0.018); p99 above the bound in 2, 0, 1 of 15."""
     p99, ratios, deviations, found = np.concatenate([minutes(SHEDDERS[name], made_up(), seed) for seed in range(3)]).T
     assert ratios.min() > 0.05, "overload"
     assert deviations.mean() < deviates
