@@ -30,7 +30,7 @@ FINE = 10
 """Steps of what is kept below which they get smaller, to a tenth of it: 0.02 is nothing of a half, and two fifths of a twentieth."""
 
 WRITTEN = 2
-"""Digits of a number of steps that count: ratios are written with six, and a hundredth kept in steps of a tenth is a thousandth."""
+"""Decimals that count in a number of steps: ratios are written with six, and where a hundredth of the events is kept, a step is a thousandth."""
 
 HELPING = 0.95
 """A looser tier that makes a batch shorter by less is not asked: nearer to nothing its help comes and goes with what costs scatter by."""
