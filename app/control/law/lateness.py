@@ -49,20 +49,24 @@ def free_of(plateau_ms: float, bound_ms: float, fixed_ms: float, missed: float, 
 
     Without such room every tenth batch was let in with less, and these are most of what the ratio deviates by (`python -m ops.bench.overload.virtual`). A batch that should take L and takes ``x`` times that is followed by one of what came
     meanwhile, ``fixed + x (L - fixed)``; both together are to stay below the bound. So the more of a batch is there whatever is in it, the less room it needs, and that is where room would cost most of the events. It never costs more of them than `PRICE`:
-    of a batch of the length L, the share of the work that is no fixed part goes with what is kept as its power, ``1 - fixed / L ~ kept ** exponent``.
+    in batches of the length L there are ``1 - fixed / L`` for what arrives, and that goes with ``kept ** exponent``.
 
     Args:
         plateau_ms: where the latency is to settle.
         bound_ms: what it must not exceed.
         fixed_ms: of a batch, whatever is in it.
         missed: by how much batches take longer or shorter than they were to, as a logarithm, on average.
-        exponent: of the work by the share that is kept.
+        exponent: of the work by the share that is kept; 0: it does not follow, and no room can be bought.
 
     >>> [round(free_of(800, 1000, fixed_ms, missed, 2)) for fixed_ms, missed in ((200, 0.0), (200, 0.12), (300, 0.12), (200, 0.5))]
     [800, 729, 775, 729]
     >>> [round(free_of(800, 1000, 200, 0.12, exponent)) for exponent in (2.0, 1.0, 0.5, 0.1)]
     [729, 762, 780, 796]
+    >>> free_of(800, 1000, 0, 0.12, 0.0)
+    800
     """
+    if exponent <= 0:
+        return plateau_ms
     longer = exp(STRAYS * missed)
     roomy_ms = max((1 - MOST_ROOM) * plateau_ms, (bound_ms + (longer - 1) * fixed_ms) / longer)
     work = max(0.0, 1 - 2 * fixed_ms / plateau_ms) * (1 - PRICE) ** exponent

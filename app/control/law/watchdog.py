@@ -285,9 +285,10 @@ class Watchdog:
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
             taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
-            clear = self._running.learn_overload(bound_ms, outlook.beyond(plateau_ms - taken_ms))
-            left_ms, missed = (plateau_ms - taken_ms, bound_ms - taken_ms), clear * self._running.missed
-            goals.append(outlook.goal(queries, *left_ms, outlook.free_ms(queries, *left_ms, missed, self._running.steady)))
+            settled_ms, latest_ms = plateau_ms - taken_ms, bound_ms - taken_ms
+            missed = self._running.missed * self._running.learn_overload(bound_ms, outlook.beyond(settled_ms))
+            free_ms = outlook.free_ms(queries, settled_ms, latest_ms, missed, self._running.steady)
+            goals.append(outlook.goal(queries, settled_ms, latest_ms, free_ms))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
     def _offset_ms(self, query: str) -> float:
